@@ -1,0 +1,62 @@
+import { z } from "zod";
+import { LIMITS } from "../limits.ts";
+
+/**
+ * What is asked, as it stands in files and on the wire (api.md, Task). Tasks arrive by both ways, so their wire shape
+ * lives here and not in `http/`. Unknown fields of a task are its own and are given back; handlers check theirs.
+ */
+const File = z.strictObject({
+  path: z
+    .string()
+    .regex(/^\/[^\0]*$/, "an absolute path")
+    .max(1_024),
+  text: z.string().optional(),
+  base64: z.base64().optional(),
+  mode: z.int().min(0).max(0o777).optional().describe("permission bits"),
+});
+
+const WireToolCall = z.strictObject({ id: z.string(), name: z.string(), arguments: z.string() });
+
+export const WireMessage = z.strictObject({
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  content: z.string(),
+  tool_calls: z.array(WireToolCall).max(64).optional(),
+  tool_call_id: z.string().optional(),
+  name: z.string().optional(),
+  reasoning: z.string().nullable().optional(),
+});
+export type WireMessage = z.infer<typeof WireMessage>;
+
+const Test = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("assert"), code: z.string().min(1) }),
+  z.strictObject({ kind: z.literal("stdio"), input: z.string(), output: z.string() }),
+]);
+
+export const TOOL_FORMATS = ["auto", "hermes", "fenced", "none"] as const;
+export const ToolFormat = z.enum(TOOL_FORMATS);
+export type ToolFormat = z.infer<typeof ToolFormat>;
+
+export const Task = z.looseObject({
+  id: z.string().min(1).max(512),
+  handler: z.string().min(1).max(128),
+  prompt: z.string().optional(),
+  messages: z.array(WireMessage).min(1).max(1_000).optional(),
+  image: z.string().min(1).max(256).default("host"),
+  tools: z.array(z.string()).max(32).optional(),
+  tool_format: ToolFormat.default("auto"),
+  files: z.array(File).max(LIMITS.taskFilesMax).default([]),
+  answer: z.union([z.string(), z.number()]).optional(),
+  tests: z.array(Test).max(1_000).optional(),
+  eval: z
+    .strictObject({
+      command: z.array(z.string()).min(1).max(256),
+      files: z.array(File).max(LIMITS.taskFilesMax).default([]),
+    })
+    .optional(),
+  limits: z.record(z.string(), z.unknown()).default({}),
+  metadata: z.record(z.string(), z.unknown()).default({}),
+});
+/** A task that passed the schema; `messages` is still optional here, use `taskMessages`. */
+export type Task = z.infer<typeof Task>;
+export type TaskFile = z.infer<typeof File>;
+export type TaskTest = z.infer<typeof Test>;

@@ -1,0 +1,81 @@
+import type { Renderer } from "../tokens/renderer.ts";
+import type { Sampling } from "../trajectory/sampling.ts";
+import type { FinishReason, VersionSpan } from "../trajectory/turn.ts";
+
+/** One model call, by ids. */
+export interface CompletionRequest {
+  ids: Int32Array;
+  /** `maxTokens` is already cut to what the context leaves. */
+  sampling: Sampling;
+  stopTokenIds: readonly number[];
+  /** The policy version: no cached prefix of older weights may serve newer ones. */
+  cacheSalt: string;
+  sessionId: string;
+  requestId: string;
+}
+
+/** What came back, checked: `ids` and `logprobs` have one length >= 1 (0 only with `abort`), log-probs are finite. */
+export interface Completion {
+  ids: Int32Array;
+  logprobs: Float32Array;
+  finishReason: FinishReason;
+  stopReason: number | string | null;
+  versions: readonly VersionSpan[];
+  cachedTokens: number | null;
+  firstTokenMs: number | null;
+  generationMs: number;
+  endpoint: string;
+}
+
+export type EngineKind = "vllm" | "llamacpp" | "scripted";
+
+/** What the probe found; stored with the backend and shown by `rolloutd backend show`. */
+export interface BackendProfile {
+  kind: EngineKind;
+  version: string | null;
+  model: string;
+  /** Longest prompt plus completion, tokens. */
+  contextTokensMax: number;
+  /** Requests the server works on at once; null where it does not say. */
+  slots: number | null;
+  kvTokens: number | null;
+  logprobsMode: "raw" | "processed";
+  renderer: "local" | "remote";
+  /** Why the renderer is remote, or what else the operator should know. */
+  notes: readonly string[];
+  /** Hash of what must be equal for two backends to serve one model (engine, weights, quantisation as far as told). */
+  weightsIdentity: string;
+}
+
+/** An LLM server behind its dialect. Throws RolloutError backend_unreachable | backend_invalid | backend_timeout. */
+export interface Engine {
+  readonly kind: EngineKind;
+  probe(signal: AbortSignal): Promise<BackendProfile>;
+  complete(request: CompletionRequest, signal: AbortSignal): Promise<Completion>;
+  /** Cheap: is the server there and willing? */
+  healthy(signal: AbortSignal): Promise<boolean>;
+  /** The renderer that speaks through this server's own routes. */
+  remoteRenderer(signal: AbortSignal): Promise<Renderer>;
+}
+
+/** A turn's completion with who gave it: what a job needs for its ledger. */
+export interface SessionCompletion extends Completion {
+  backendId: string;
+  requestId: string;
+  queueMs: number;
+}
+
+/**
+ * One job's way to the model. Turns stick to one backend while it lives; when it dies the same ids go to another.
+ * `close` gives back the reserved load and is called exactly once, however the job ended.
+ */
+export interface ModelSession {
+  readonly renderer: Renderer;
+  readonly contextTokensMax: number;
+  readonly logprobsMode: "raw" | "processed";
+  /** `firstTurn` of a job waits for a backend; rejects with RolloutError when none can answer in time. */
+  complete(ids: Int32Array, sampling: Sampling, signal: AbortSignal): Promise<SessionCompletion>;
+  /** Backends that served this session, in order of first use. */
+  readonly backendIds: readonly string[];
+  close(): void;
+}
