@@ -18,7 +18,6 @@ export interface HandlerInfo {
   tools: readonly string[];
   toolFormat: string;
   carry: readonly string[];
-  taskSchema: unknown;
 }
 
 export interface PoolStatus {

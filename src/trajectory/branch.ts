@@ -18,7 +18,7 @@ export interface Branch {
   parent: number | null;
   /** Tokens shared with the parent, from the start. */
   sharedTokens: number;
-  /** Tokens before the first one that was sampled in this branch's whole line. */
+  /** Tokens before the first one that was sampled in this branch: shared tokens and its first prompt. */
   promptTokens: number;
   tokenIds: Int32Array;
   lossMask: Uint8Array;

@@ -1,0 +1,214 @@
+import { RolloutError } from "../errors.ts";
+import { LIMITS } from "../limits.ts";
+import type { ModelSession, SessionCompletion } from "../llm/engine.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import { formatObservation } from "../tokens/observation.ts";
+import { type ParsedTurn, parseTurn, type TurnFormat } from "../tokens/parse-turn.ts";
+import type { Rendered } from "../tokens/renderer.ts";
+import type { Toolbox } from "../tools/toolbox.ts";
+import { concat, Ledger, type TurnPlan } from "../trajectory/ledger.ts";
+import type { Message } from "../trajectory/message.ts";
+import type { Sampling } from "../trajectory/sampling.ts";
+import type { ToolResult, TurnRecord } from "../trajectory/turn.ts";
+import type { AgentEnd } from "./agent-end.ts";
+import { type Budget, nextTurn } from "./budget.ts";
+
+/** Where turns go before anything follows from them; both resolve when they are durable. */
+export interface Journal {
+  saveTurn(record: TurnRecord): Promise<void>;
+  saveToolResults(turn: number, results: readonly ToolResult[]): Promise<void>;
+}
+
+export interface AgentParts {
+  session: ModelSession;
+  toolbox: Toolbox;
+  sandbox: Sandbox | null;
+  journal: Journal;
+}
+
+export interface AgentTask {
+  messages: readonly Message[];
+  format: TurnFormat;
+  sampling: Sampling;
+  budget: Budget;
+  toolMs: number;
+}
+
+/**
+ * The agent: sample a turn, write it down, run what it asked for, show it the answers, until it answers or a bound
+ * ends it. Infrastructure failures and cancellation reject; everything the model does is a value. When `signal`
+ * aborts with `run_timeout` the agent ends as truncated with what it has.
+ */
+export async function runAgent(parts: AgentParts, task: AgentTask, signal: AbortSignal): Promise<AgentEnd> {
+  const agent = new Agent(parts, task, signal);
+  try {
+    return await agent.run();
+  } catch (error) {
+    const cause: unknown = signal.aborted ? signal.reason : error;
+    if (cause instanceof RolloutError && (cause.reason === "run_timeout" || cause.reason === "sandbox_limit")) {
+      return agent.end(cause.reason);
+    }
+    throw cause;
+  }
+}
+
+/** What went to the engine for one turn. */
+interface Sent extends TurnPlan {
+  /** What was rendered for this turn: the ids from `contextStart` on. */
+  prompt: Rendered;
+  sampling: Sampling;
+}
+
+class Agent {
+  readonly #parts: AgentParts;
+  readonly #task: AgentTask;
+  readonly #signal: AbortSignal;
+  readonly #ledger = new Ledger();
+  readonly #messages: Message[];
+  #sampledTokens = 0;
+  #calls = 0;
+  #formatErrors = 0;
+  #repeats = 0;
+  #answer: string | null = null;
+
+  constructor(parts: AgentParts, task: AgentTask, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#task = task;
+    this.#signal = signal;
+    this.#messages = [...task.messages];
+  }
+
+  async run(): Promise<AgentEnd> {
+    const { session, toolbox } = this.#parts;
+    let prompt = await session.renderer.renderPrompt(this.#messages, toolbox.schemas);
+    for (;;) {
+      const ids = concat(this.#ledger.context, prompt.ids);
+      const room = nextTurn(this.#task.budget, this.#spent(), ids.length, this.#task.sampling);
+      if (typeof room === "string") return this.end(room);
+      const sampling = { ...this.#task.sampling, maxTokens: room.maxTokens };
+      const completion = await session.complete(ids, sampling, this.#signal);
+      const parsed = await this.#parse(completion);
+      const record = this.#record({ ...this.#ledger.plan(ids), prompt, sampling }, completion, parsed);
+      await this.#parts.journal.saveTurn(record);
+
+      if (parsed.kind === "answer") return this.end(completion.finishReason === "length" ? room.cutBy : "answered");
+      const observation = parsed.kind === "calls" ? await this.#act(record, parsed) : this.#complain(parsed.problem);
+      if (typeof observation === "string") return this.end(observation);
+      const added = formatObservation(this.#task.format, observation);
+      prompt = await this.#renderDelta(added, completion);
+    }
+  }
+
+  end(reason: AgentEnd["reason"]): AgentEnd {
+    return { reason, answer: this.#answer, messages: this.#messages };
+  }
+
+  async #parse(completion: SessionCompletion): Promise<ParsedTurn> {
+    const { renderer } = this.#parts.session;
+    const text = await renderer.decode(completion.ids, false);
+    return parseTurn(this.#task.format, { ids: completion.ids, text, renderer, nextCallNumber: this.#calls + 1 });
+  }
+
+  /** Adds the assistant's message and closes the turn in the ledger. */
+  #record(sent: Sent, completion: SessionCompletion, parsed: ParsedTurn): TurnRecord {
+    const message: Message = {
+      role: "assistant",
+      content: parsed.content,
+      ...(parsed.kind === "calls" ? { toolCalls: parsed.calls } : {}),
+      reasoning: parsed.reasoning,
+    };
+    const previous = this.#messages.findLast((earlier) => earlier.role === "assistant");
+    this.#repeats = this.#ledger.turns > 0 && sameMessage(previous, message) ? this.#repeats + 1 : 0;
+    this.#messages.push(message);
+    this.#answer = parsed.content;
+    this.#sampledTokens += completion.ids.length;
+    return this.#ledger.add(sent, {
+      promptContent: sent.prompt.content,
+      promptMessage: sent.prompt.message,
+      sampledIds: completion.ids,
+      logprobs: completion.logprobs,
+      versions: completion.versions,
+      sampling: sent.sampling,
+      finishReason: completion.finishReason,
+      stopReason: completion.stopReason,
+      messageIndex: this.#messages.length - 1,
+      message,
+      parse: parsed.kind === "calls" ? "ok" : parsed.kind === "malformed" ? "malformed" : "none",
+      backendId: completion.backendId,
+      requestId: completion.requestId,
+      endpoint: completion.endpoint,
+      cachedTokens: completion.cachedTokens,
+      queueMs: completion.queueMs,
+      firstTokenMs: completion.firstTokenMs,
+      generationMs: completion.generationMs,
+    });
+  }
+
+  /** Runs the calls in the order asked; the reason when one of them was the last of the job. */
+  async #act(
+    record: TurnRecord,
+    parsed: ParsedTurn & { kind: "calls" },
+  ): Promise<readonly ToolResult[] | AgentEnd["reason"]> {
+    this.#formatErrors = 0;
+    if (this.#repeats >= LIMITS.repeatedTurnsMax) return "repetition";
+    const { toolbox, sandbox, journal } = this.#parts;
+    const results: ToolResult[] = [];
+    let final: string | null = null;
+    for (const call of parsed.calls) {
+      this.#signal.throwIfAborted();
+      const startMs = performance.now();
+      const context = { sandbox, toolMs: this.#task.toolMs, signal: this.#signal };
+      const answer = await toolbox.call(call.name, call.arguments, context);
+      const { output, exitCode, timedOut, truncated } = answer;
+      results.push({
+        callId: call.id,
+        tool: call.name,
+        output,
+        exitCode,
+        timedOut,
+        truncated,
+        ms: Math.round(performance.now() - startMs),
+      });
+      if (answer.final === undefined) continue;
+      final = answer.final;
+      break;
+    }
+    this.#calls += parsed.calls.length;
+    await journal.saveToolResults(record.index, results);
+    if (final === null) return results;
+    this.#answer = final;
+    return "answered";
+  }
+
+  /** A reply that is no well-formed call is told so, a bounded number of times in a row. */
+  #complain(problem: string): readonly ToolResult[] | AgentEnd["reason"] {
+    this.#formatErrors += 1;
+    if (this.#formatErrors >= LIMITS.formatErrorsMax) return "format_errors";
+    return [{ callId: "", tool: "", output: problem, exitCode: null, timedOut: false, truncated: false, ms: 0 }];
+  }
+
+  async #renderDelta(added: readonly Message[], completion: SessionCompletion): Promise<Rendered> {
+    const { renderer } = this.#parts.session;
+    const first = this.#messages.length;
+    this.#messages.push(...added);
+    const endedByModel = completion.finishReason === "stop" && renderer.endIds.includes(completion.ids.at(-1) ?? -1);
+    const delta = await renderer.renderDelta(added, this.#parts.toolbox.schemas, endedByModel);
+    return { ...delta, message: delta.message.map((index) => (index < 0 ? -1 : first + index)) };
+  }
+
+  #spent() {
+    return { turns: this.#ledger.turns, sampledTokens: this.#sampledTokens };
+  }
+}
+
+function sameMessage(left: Message | undefined, right: Message): boolean {
+  return (
+    left !== undefined &&
+    left.content === right.content &&
+    JSON.stringify(left.toolCalls?.map(bare)) === JSON.stringify(right.toolCalls?.map(bare))
+  );
+}
+
+function bare(call: { name: string; arguments: string }): string[] {
+  return [call.name, call.arguments];
+}

@@ -1,0 +1,215 @@
+import { z } from "zod";
+import { LOG_LEVELS } from "./log.ts";
+
+/**
+ * Everything a server can be told, from flags, `ROLLOUTD_*` environment and a TOML file, in that order of precedence.
+ * Keys are written `snake_case` in the file, `--kebab-case` as flags and `ROLLOUTD_UPPER_CASE` in the environment.
+ * This is the only file of `src/` besides the launcher that reads the environment.
+ */
+const port = z.coerce.number().int().min(0).max(65_535);
+const count = (max: number) => z.coerce.number().int().min(1).max(max);
+const milliseconds = (max: number) => z.coerce.number().int().min(0).max(max);
+const list = z.preprocess(
+  (value) => (typeof value === "string" ? value.split(",").map((part) => part.trim()) : value),
+  z.array(z.string().min(1)).max(256),
+);
+
+export const SERVER_OPTIONS = {
+  host: z
+    .string()
+    .min(1)
+    .default("127.0.0.1")
+    .describe("address to listen on; anything but loopback needs --token-file"),
+  port: port.default(8006).describe("port to listen on; 0 takes a free one"),
+  data: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("folder for the database; default ./rolloutd-data, for root /var/lib/rolloutd"),
+  backend: list
+    .default([])
+    .describe("URL of an LLM server, http://host:port or unix:/path; may be given several times"),
+  model: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("model name that the backends given here serve; default: the one they name"),
+  tokenizer: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("folder with the model's tokenizer.json and chat template; default: the backend renders"),
+  token_file: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("file with bearer tokens, one a line; required unless --host is loopback"),
+  allowed_host: list.default([]).describe("further Host header values to accept; may be given several times"),
+  init_workers: count(1_024).default(4).describe("jobs in INIT at once"),
+  run_workers: count(16_384).default(64).describe("jobs in RUN at once"),
+  eval_workers: count(1_024).default(4).describe("jobs in EVAL at once"),
+  ready_max: count(1_024).default(8).describe("prepared sandboxes that may wait for RUN"),
+  sandboxes_max: count(65_536)
+    .default(96)
+    .describe("sandboxes at once, graders included; two for each EVAL worker are reserved"),
+  sandbox_uid: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(4_294_967_294)
+    .default(61_234)
+    .describe("kernel uid of sandboxes when root starts the server"),
+  bwrap: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("path of bubblewrap; default: the newest of PATH and the cache"),
+  backend_wait_ms: milliseconds(86_400_000)
+    .default(60_000)
+    .describe("how long a job waits for a healthy backend once one was there"),
+  drain_ms: milliseconds(86_400_000)
+    .default(10_000)
+    .describe("how long SIGTERM lets work in hand go on before it is queued again"),
+  log_level: z.enum(LOG_LEVELS).default("info").describe("least severe log lines to write, to stderr"),
+} as const;
+
+const ServerConfigWire = z.strictObject(SERVER_OPTIONS);
+type Wire = z.infer<typeof ServerConfigWire>;
+export type OptionKey = keyof Wire;
+
+export interface ServerConfig {
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly backends: readonly string[];
+  readonly model: string | null;
+  readonly tokenizer: string | null;
+  readonly tokenFile: string | null;
+  readonly allowedHosts: readonly string[];
+  readonly initWorkers: number;
+  readonly runWorkers: number;
+  readonly evalWorkers: number;
+  readonly readyMax: number;
+  readonly sandboxesMax: number;
+  readonly sandboxUid: number;
+  readonly bwrapPath: string | null;
+  readonly cacheDir: string;
+  readonly backendWaitMs: number;
+  readonly drainMs: number;
+  readonly logLevel: Wire["log_level"];
+}
+
+/** A setting that cannot be used: which one, where it came from, and what is accepted. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** Resolves flags over environment over file over defaults, once, into a frozen object. Throws ConfigError. */
+export async function readConfig(flags: Readonly<Record<string, unknown>>, file: string | null): Promise<ServerConfig> {
+  const fromFile = file === null ? {} : await readToml(file);
+  const merged: Record<string, unknown> = {};
+  const origins: Record<string, string> = {};
+  for (const key of Object.keys(SERVER_OPTIONS)) {
+    const variable = `ROLLOUTD_${key.toUpperCase()}`;
+    const sources = [
+      [flags[key], flagName(key)],
+      [process.env[variable], variable],
+      [fromFile[key], `${key} in ${file}`],
+    ] as const;
+    const found = sources.find(([value]) => value !== undefined && value !== "");
+    if (found) [merged[key], origins[key]] = found;
+  }
+  const unknown = Object.keys(fromFile).find((key) => !(key in SERVER_OPTIONS));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      `${unknown} in ${file} is not a setting; known are ${Object.keys(SERVER_OPTIONS).join(", ")}`,
+    );
+  }
+  const parsed = ServerConfigWire.safeParse(merged);
+  if (parsed.success) return freeze(parsed.data);
+  const [issue] = parsed.error.issues;
+  const key = String(issue?.path[0] ?? "");
+  throw new ConfigError(`${origins[key] ?? key}: ${issue?.message} (got ${JSON.stringify(merged[key])})`);
+}
+
+/** `--token-file` for `token_file`. */
+export function flagName(key: string): string {
+  return `--${key.replaceAll("_", "-")}`;
+}
+
+/** Where downloads and built parts lie: `ROLLOUTD_CACHE`, else /var/cache/rolloutd for root and ~/.cache/rolloutd. */
+export function cacheDir(): string {
+  const { ROLLOUTD_CACHE, XDG_CACHE_HOME, HOME } = process.env;
+  if (ROLLOUTD_CACHE) return ROLLOUTD_CACHE;
+  if (process.getuid?.() === 0) return "/var/cache/rolloutd";
+  return `${XDG_CACHE_HOME || `${HOME ?? "."}/.cache`}/rolloutd`;
+}
+
+/** Server that client commands talk to and its bearer token: `ROLLOUTD_URL`, `ROLLOUTD_TOKEN`. */
+export function clientEnvironment(): { url: string; token: string | null } {
+  return { url: process.env.ROLLOUTD_URL || "http://127.0.0.1:8006", token: process.env.ROLLOUTD_TOKEN || null };
+}
+
+/** Folders that programs are looked for in. */
+export function searchPath(): readonly string[] {
+  return (process.env.PATH ?? "/usr/bin:/bin").split(":").filter((folder) => folder.startsWith("/"));
+}
+
+function freeze(wire: Wire): ServerConfig {
+  if (!isLoopback(wire.host) && wire.token_file === null) {
+    throw new ConfigError(
+      `--host ${wire.host} is reachable by others and needs --token-file: the server runs code for whoever can reach it`,
+    );
+  }
+  const evalReserve = 2 * wire.eval_workers;
+  if (wire.sandboxes_max <= evalReserve) {
+    throw new ConfigError(
+      `--sandboxes-max ${wire.sandboxes_max} leaves none for agents: ${evalReserve} are reserved for --eval-workers ${wire.eval_workers}`,
+    );
+  }
+  return Object.freeze({
+    host: wire.host,
+    port: wire.port,
+    dataDir: wire.data ?? (process.getuid?.() === 0 ? "/var/lib/rolloutd" : "./rolloutd-data"),
+    backends: Object.freeze(wire.backend.map((url) => url.replace(/\/+$/, ""))),
+    model: wire.model,
+    tokenizer: wire.tokenizer,
+    tokenFile: wire.token_file,
+    allowedHosts: Object.freeze(wire.allowed_host),
+    initWorkers: wire.init_workers,
+    runWorkers: wire.run_workers,
+    evalWorkers: wire.eval_workers,
+    readyMax: wire.ready_max,
+    sandboxesMax: wire.sandboxes_max,
+    sandboxUid: wire.sandbox_uid,
+    bwrapPath: wire.bwrap,
+    cacheDir: cacheDir(),
+    backendWaitMs: wire.backend_wait_ms,
+    drainMs: wire.drain_ms,
+    logLevel: wire.log_level,
+  });
+}
+
+/** 127.0.0.0/8, ::1 and the name localhost. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+async function readToml(file: string): Promise<Record<string, unknown>> {
+  let text: string;
+  try {
+    text = await Bun.file(file).text();
+  } catch (cause) {
+    throw new ConfigError(`--config ${file} cannot be read: ${String(cause)}`, { cause });
+  }
+  try {
+    return z.record(z.string(), z.unknown()).parse(Bun.TOML.parse(text));
+  } catch (cause) {
+    throw new ConfigError(`--config ${file} is not TOML: ${String(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,105 @@
+import { type InputFault, RequestError } from "../errors.ts";
+import { DEFAULT_LIMITS, JobLimits } from "../job/limits.ts";
+import type { Task } from "../job/task.ts";
+import type { NewGroup } from "../store/store.ts";
+import type { Registry } from "../tasks/registry.ts";
+import { TOOL_NAMES } from "../tools/toolbox.ts";
+import type { Submission } from "./rollouts.ts";
+
+/** What a submission is checked against. */
+export interface SubmitChecks {
+  registry: Registry;
+  images: readonly string[];
+}
+
+/**
+ * The groups a submission asks for. Throws one RequestError with a fault for each bad task, `tasks.6.answer`; the
+ * reason is that of the first. Nothing is stored then.
+ */
+export function planSubmission(submission: Submission, checks: SubmitChecks): NewGroup[] {
+  const groups: NewGroup[] = [];
+  const faults: InputFault[] = [];
+  let first: RequestError | null = null;
+  const positions = new Map<string, number>();
+  for (const [at, raw] of submission.tasks.entries()) {
+    try {
+      const group = planGroup(raw, submission, checks);
+      const earlier = positions.get(group.taskId);
+      if (earlier !== undefined) {
+        const message = `is the id of tasks.${earlier} too`;
+        throw new RequestError("task_duplicate", `task ids repeat: ${group.taskId}`, [{ path: "id", message }]);
+      }
+      positions.set(group.taskId, at);
+      groups.push(group);
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      first ??= error;
+      faults.push(...error.faults.map((fault) => ({ ...fault, path: joinPath(`tasks.${at}`, fault.path) })));
+    }
+  }
+  if (first) throw new RequestError(first.reason, first.detail, faults);
+  return groups;
+}
+
+function planGroup(raw: unknown, submission: Submission, checks: SubmitChecks): NewGroup {
+  const { task, handler } = checks.registry.parse(raw);
+  checkImage(task, checks.images);
+  checkTools(handler.setup(task).tools);
+  return {
+    taskId: task.id,
+    handler: handler.name,
+    taskJson: JSON.stringify(raw),
+    n: submission.n,
+    request: { ...submission.request, limits: mergeLimits(submission.request.limits, task) },
+  };
+}
+
+/** A task's own limits win over the request's. */
+function mergeLimits(limits: JobLimits, task: Task): JobLimits {
+  const own = Object.fromEntries(Object.entries(task.limits).map(([key, value]) => [toCamel(key), value]));
+  const parsed = JobLimits.partial().safeParse(own);
+  if (parsed.success) return { ...limits, ...stripUndefined(parsed.data) };
+  const accepted = Object.keys(DEFAULT_LIMITS).map(toSnake).join(", ");
+  throw new RequestError(
+    "task_invalid",
+    "limits of the task",
+    parsed.error.issues.map((issue) => {
+      const key = issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : String(issue.path[0] ?? "");
+      return { path: `limits.${toSnake(key)}`, message: issue.message, accepted };
+    }),
+  );
+}
+
+function checkImage(task: Task, images: readonly string[]): void {
+  if (images.includes(task.image)) return;
+  const accepted = images.join(", ");
+  throw new RequestError("image_unknown", `no image is named ${JSON.stringify(task.image)}`, [
+    { path: "image", message: "is unknown", accepted },
+  ]);
+}
+
+function checkTools(tools: readonly string[]): void {
+  const unknown = tools.findIndex((tool) => !TOOL_NAMES.includes(tool));
+  if (unknown < 0) return;
+  const accepted = TOOL_NAMES.join(", ");
+  throw new RequestError("task_invalid", `no tool is named ${JSON.stringify(tools[unknown])}`, [
+    { path: `tools.${unknown}`, message: "is unknown", accepted },
+  ]);
+}
+
+function joinPath(base: string, path: string): string {
+  return path === "" ? base : `${base}.${path}`;
+}
+
+function toCamel(key: string): string {
+  return key.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+}
+
+function toSnake(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function stripUndefined<T extends object>(partial: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(partial).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+}

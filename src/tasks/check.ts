@@ -1,0 +1,46 @@
+import type { Clock } from "../clock.ts";
+import { asRolloutError } from "../errors.ts";
+import { type Carry, EMPTY_CARRY, type Verdict } from "../job/job.ts";
+import type { JobLimits } from "../job/limits.ts";
+import type { Task } from "../job/task.ts";
+import type { Log } from "../log.ts";
+import type { SandboxHost } from "../sandbox/sandbox.ts";
+import type { Handler } from "./handler.ts";
+
+/** What a check of one task found. `ok`: the empty agent gets less than full marks and the reference gets them. */
+export interface TaskCheck {
+  taskId: string;
+  ok: boolean;
+  emptyReward: number | null;
+  /** Null also when the row has no reference solution. */
+  referenceReward: number | null;
+  problem: string | null;
+}
+
+const FULL_MARKS = 1;
+
+/** Grades a task twice without any model: for an agent that did nothing, and for the row's reference solution. */
+export async function checkTask(
+  parts: { sandboxes: Pick<SandboxHost, "open" | "start">; log: Log; clock: Clock },
+  { task, handler }: { task: Task; handler: Handler },
+  limits: JobLimits,
+  signal: AbortSignal,
+): Promise<TaskCheck> {
+  const grade = (carry: Carry): Promise<Verdict> =>
+    handler.evaluate({ task, carry, limits, signal, log: parts.log, sandboxes: parts.sandboxes });
+  const check: TaskCheck = { taskId: task.id, ok: false, emptyReward: null, referenceReward: null, problem: null };
+  try {
+    check.emptyReward = (await grade(EMPTY_CARRY)).reward;
+    const reference = handler.reference(task);
+    if (reference === null) return { ...check, problem: "the row has no reference solution to grade" };
+    const verdict = await grade(reference);
+    check.referenceReward = verdict.reward;
+    if (verdict.reward < FULL_MARKS)
+      return { ...check, problem: `the reference gets ${verdict.reward}: ${verdict.log}` };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { ...check, problem: asRolloutError(error, "handler_error").message };
+  }
+  if (check.emptyReward >= FULL_MARKS) return { ...check, problem: "an agent that does nothing gets full marks" };
+  return { ...check, ok: true };
+}

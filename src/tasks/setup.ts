@@ -1,0 +1,39 @@
+import type { Task } from "../job/task.ts";
+import type { Message } from "../trajectory/message.ts";
+import type { AgentSetup } from "./handler.ts";
+
+/** Tools that do their work outside any sandbox. */
+const SANDBOX_FREE: ReadonlySet<string> = new Set(["think", "finish"]);
+
+export interface HandlerDefaults {
+  system: string | null;
+  tools: readonly string[];
+}
+
+/**
+ * Messages, tools and format of a task's agent. The task's own messages win over the handler's system prompt; `auto` is
+ * `hermes` where there are tools and `none` where the only turn is the answer.
+ */
+export function setupAgent(task: Task, defaults: HandlerDefaults): AgentSetup {
+  const own = (task.messages ?? []).map(toMessage);
+  if (task.prompt !== undefined) own.push({ role: "user", content: task.prompt });
+  const hasSystem = own[0]?.role === "system";
+  const messages: Message[] =
+    defaults.system === null || hasSystem ? own : [{ role: "system", content: defaults.system }, ...own];
+  const wanted = task.tools ?? (task.tool_format === "none" ? [] : defaults.tools);
+  const toolFormat = task.tool_format !== "auto" ? task.tool_format : wanted.length > 0 ? "hermes" : "none";
+  const tools = toolFormat === "none" ? [] : wanted;
+  const needsSandbox = tools.some((tool) => !SANDBOX_FREE.has(tool));
+  return { messages, tools, toolFormat, needsSandbox };
+}
+
+function toMessage(wire: NonNullable<Task["messages"]>[number]): Message {
+  return {
+    role: wire.role,
+    content: wire.content,
+    ...(wire.tool_calls ? { toolCalls: wire.tool_calls } : {}),
+    ...(wire.tool_call_id === undefined ? {} : { toolCallId: wire.tool_call_id }),
+    ...(wire.name === undefined ? {} : { name: wire.name }),
+    ...(wire.reasoning === undefined ? {} : { reasoning: wire.reasoning }),
+  };
+}

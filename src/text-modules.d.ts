@@ -1,0 +1,5 @@
+/** Files that are embedded as text: `import source from "./judge.py" with { type: "text" }`. */
+declare module "*.py" {
+  const text: string;
+  export default text;
+}
