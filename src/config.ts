@@ -72,6 +72,9 @@ export const SERVER_OPTIONS = {
   backend_wait_ms: milliseconds(86_400_000)
     .default(60_000)
     .describe("how long a job waits for a healthy backend once one was there"),
+  turn_ms: milliseconds(86_400_000)
+    .default(600_000)
+    .describe("longest time of one model call before its backend counts as hung, ms"),
   drain_ms: milliseconds(86_400_000)
     .default(10_000)
     .describe("how long SIGTERM lets work in hand go on before it is queued again"),
@@ -100,6 +103,7 @@ export interface ServerConfig {
   readonly bwrapPath: string | null;
   readonly cacheDir: string;
   readonly backendWaitMs: number;
+  readonly turnMs: number;
   readonly drainMs: number;
   readonly logLevel: Wire["log_level"];
 }
@@ -190,6 +194,7 @@ function freeze(wire: Wire): ServerConfig {
     bwrapPath: wire.bwrap,
     cacheDir: cacheDir(),
     backendWaitMs: wire.backend_wait_ms,
+    turnMs: wire.turn_ms,
     drainMs: wire.drain_ms,
     logLevel: wire.log_level,
   });

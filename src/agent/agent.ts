@@ -2,9 +2,9 @@ import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import type { ModelSession, SessionCompletion } from "../llm/engine.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import { formatObservation } from "../tokens/observation.ts";
-import { type ParsedTurn, parseTurn, type TurnFormat } from "../tokens/parse-turn.ts";
 import type { Rendered } from "../tokens/renderer.ts";
+import { formatObservation, formatProblem } from "../tokens/tool-formats/observation.ts";
+import { type ParsedTurn, parseTurn, type ToolFormat } from "../tokens/tool-formats/parse.ts";
 import type { Toolbox } from "../tools/toolbox.ts";
 import { concat, Ledger, type TurnPlan } from "../trajectory/ledger.ts";
 import type { Message } from "../trajectory/message.ts";
@@ -12,6 +12,7 @@ import type { Sampling } from "../trajectory/sampling.ts";
 import type { ToolResult, TurnRecord } from "../trajectory/turn.ts";
 import type { AgentEnd } from "./agent-end.ts";
 import { type Budget, nextTurn } from "./budget.ts";
+import { promptMessages } from "./prompts.ts";
 
 /** Where turns go before anything follows from them; both resolve when they are durable. */
 export interface Journal {
@@ -28,7 +29,7 @@ export interface AgentParts {
 
 export interface AgentTask {
   messages: readonly Message[];
-  format: TurnFormat;
+  format: ToolFormat;
   sampling: Sampling;
   budget: Budget;
   toolMs: number;
@@ -64,7 +65,7 @@ class Agent {
   readonly #task: AgentTask;
   readonly #signal: AbortSignal;
   readonly #ledger = new Ledger();
-  readonly #messages: Message[];
+  #messages: Message[] = [];
   #sampledTokens = 0;
   #calls = 0;
   #formatErrors = 0;
@@ -75,11 +76,12 @@ class Agent {
     this.#parts = parts;
     this.#task = task;
     this.#signal = signal;
-    this.#messages = [...task.messages];
   }
 
   async run(): Promise<AgentEnd> {
     const { session, toolbox } = this.#parts;
+    const { messages, format } = this.#task;
+    this.#messages = [...(await promptMessages(messages, format, toolbox.schemas, session.renderer))];
     let prompt = await session.renderer.renderPrompt(this.#messages, toolbox.schemas);
     for (;;) {
       const ids = concat(this.#ledger.context, prompt.ids);
@@ -92,10 +94,9 @@ class Agent {
       await this.#parts.journal.saveTurn(record);
 
       if (parsed.kind === "answer") return this.end(completion.finishReason === "length" ? room.cutBy : "answered");
-      const observation = parsed.kind === "calls" ? await this.#act(record, parsed) : this.#complain(parsed.problem);
-      if (typeof observation === "string") return this.end(observation);
-      const added = formatObservation(this.#task.format, observation);
-      prompt = await this.#renderDelta(added, completion);
+      const next = parsed.kind === "calls" ? await this.#act(record, parsed) : this.#complain(parsed.problem);
+      if (typeof next === "string") return this.end(next);
+      prompt = await this.#renderDelta(next, completion);
     }
   }
 
@@ -115,7 +116,7 @@ class Agent {
       role: "assistant",
       content: parsed.content,
       ...(parsed.kind === "calls" ? { toolCalls: parsed.calls } : {}),
-      reasoning: parsed.reasoning,
+      reasoning: parsed.kind === "malformed" ? null : parsed.reasoning,
     };
     const previous = this.#messages.findLast((earlier) => earlier.role === "assistant");
     this.#repeats = this.#ledger.turns > 0 && sameMessage(previous, message) ? this.#repeats + 1 : 0;
@@ -144,11 +145,11 @@ class Agent {
     });
   }
 
-  /** Runs the calls in the order asked; the reason when one of them was the last of the job. */
+  /** Runs the calls in the order asked: the messages with their answers, or why the job ends here. */
   async #act(
     record: TurnRecord,
     parsed: ParsedTurn & { kind: "calls" },
-  ): Promise<readonly ToolResult[] | AgentEnd["reason"]> {
+  ): Promise<readonly Message[] | AgentEnd["reason"]> {
     this.#formatErrors = 0;
     if (this.#repeats >= LIMITS.repeatedTurnsMax) return "repetition";
     const { toolbox, sandbox, journal } = this.#parts;
@@ -175,16 +176,15 @@ class Agent {
     }
     this.#calls += parsed.calls.length;
     await journal.saveToolResults(record.index, results);
-    if (final === null) return results;
+    if (final === null) return formatObservation(this.#task.format, results);
     this.#answer = final;
     return "answered";
   }
 
   /** A reply that is no well-formed call is told so, a bounded number of times in a row. */
-  #complain(problem: string): readonly ToolResult[] | AgentEnd["reason"] {
+  #complain(problem: string): readonly Message[] | AgentEnd["reason"] {
     this.#formatErrors += 1;
-    if (this.#formatErrors >= LIMITS.formatErrorsMax) return "format_errors";
-    return [{ callId: "", tool: "", output: problem, exitCode: null, timedOut: false, truncated: false, ms: 0 }];
+    return this.#formatErrors >= LIMITS.formatErrorsMax ? "format_errors" : [formatProblem(problem)];
   }
 
   async #renderDelta(added: readonly Message[], completion: SessionCompletion): Promise<Rendered> {

@@ -1,4 +1,3 @@
-import type { Clock } from "../clock.ts";
 import { asRolloutError } from "../errors.ts";
 import { type Carry, EMPTY_CARRY, type Verdict } from "../job/job.ts";
 import type { JobLimits } from "../job/limits.ts";
@@ -21,7 +20,7 @@ const FULL_MARKS = 1;
 
 /** Grades a task twice without any model: for an agent that did nothing, and for the row's reference solution. */
 export async function checkTask(
-  parts: { sandboxes: Pick<SandboxHost, "open" | "start">; log: Log; clock: Clock },
+  parts: { sandboxes: Pick<SandboxHost, "open" | "start">; log: Log },
   { task, handler }: { task: Task; handler: Handler },
   limits: JobLimits,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 import { assert } from "../errors.ts";
 import { CHAIN_START, hashTurn } from "./hash.ts";
-import type { TurnRecord } from "./turn.ts";
+import type { TurnRecord, VersionSpan } from "./turn.ts";
 
 /** Where the next prompt stands relative to what was already sent. */
 export interface TurnPlan {
@@ -61,7 +61,8 @@ export class Ledger {
     assert(promptIds.length === draft.promptMessage.length, "one message index for each prompt id");
     assert(draft.sampledIds.length === draft.logprobs.length, "one log-prob for each sampled id");
     const { branch, parent, contextStart, drift } = plan;
-    const unsigned = { ...draft, index: this.#turns, branch, parent, contextStart, drift, promptIds };
+    const versions = mergeSpans(draft.versions);
+    const unsigned = { ...draft, versions, index: this.#turns, branch, parent, contextStart, drift, promptIds };
     const record = { ...unsigned, hash: hashTurn(this.#hash, unsigned) };
     this.#contexts[branch] = concat(plan.ids, draft.sampledIds);
     this.#current = branch;
@@ -84,4 +85,16 @@ function sharedPrefix(left: Int32Array, right: Int32Array): number {
   let at = 0;
   while (at < length && left[at] === right[at]) at += 1;
   return at;
+}
+
+/** Neighbouring spans of one version as one, empty ones left out: one record has one form, whoever sampled it. */
+export function mergeSpans(spans: readonly VersionSpan[]): VersionSpan[] {
+  const merged: VersionSpan[] = [];
+  for (const span of spans) {
+    const last = merged.at(-1);
+    if (span.start === span.end) continue;
+    if (last && last.version === span.version && last.end === span.start) last.end = span.end;
+    else merged.push({ ...span });
+  }
+  return merged;
 }

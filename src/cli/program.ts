@@ -1,0 +1,230 @@
+import { Command, InvalidArgumentError, Option } from "commander";
+import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
+import { VERSION } from "../version.ts";
+import { ApiClient } from "./api-client.ts";
+import { backendCommands } from "./backend.ts";
+import { cancel } from "./cancel.ts";
+import { runDemo } from "./demo.ts";
+import { printResults } from "./results.ts";
+import { showJob } from "./show.ts";
+import { printStatus } from "./status.ts";
+import { submitFile } from "./submit.ts";
+import { verifyFile } from "./verify.ts";
+
+/** Commands that need more than HTTP; `cli.ts` gives them. Each resolves with the exit code. */
+export interface LocalCommands {
+  serve(flags: Readonly<Record<string, unknown>>, configFile: string | null): Promise<number>;
+  doctor(options: { json: boolean }): Promise<number>;
+  taskCheck(path: string, options: { json: boolean }): Promise<number>;
+}
+
+/** The command line. `exit` gets the code of the command that ran. */
+export function createProgram(local: LocalCommands, exit: (code: number) => void): Command {
+  const program = new Command("rolloutd")
+    .description("Rollout server for reinforcement learning of LLM agents.")
+    .showHelpAfterError("(run with --help for what is accepted)")
+    .configureHelp({ sortSubcommands: false })
+    .exitOverride();
+  addServe(program, local, exit);
+  addJobCommands(program, exit);
+  addBackendCommands(program);
+  addLocalCommands(program, local, exit);
+  program.addHelpText(
+    "after",
+    `
+First steps:
+  rolloutd doctor                                        what this machine lacks, and how to mend it
+  rolloutd serve --backend http://127.0.0.1:8000         beside a vLLM server
+  rolloutd submit tasks.jsonl --n 8 --watch              in another terminal
+  rolloutd show JOB                                      one rollout, with its tokens`,
+  );
+  return program;
+}
+
+function addServe(program: Command, local: LocalCommands, exit: (code: number) => void): void {
+  const serve = program
+    .command("serve")
+    .description("start the server; SIGTERM or Ctrl-C drains it")
+    .option("--config <file>", "TOML file with the settings below, written in snake_case");
+  for (const [key, schema] of Object.entries(SERVER_OPTIONS)) {
+    const isList = key === "backend" || key === "allowed_host";
+    const option = new Option(`${flagName(key)} <value>`, describeOption(key, schema));
+    if (isList) option.argParser((value: string, previous: string[] | undefined) => [...(previous ?? []), value]);
+    serve.addOption(option);
+  }
+  serve.addHelpText(
+    "after",
+    "\nEach setting may also come from the environment: --run-workers is ROLLOUTD_RUN_WORKERS.",
+  );
+  serve.action(async (options: Record<string, unknown>) => {
+    const flags: Record<string, unknown> = {};
+    for (const key of Object.keys(SERVER_OPTIONS) as OptionKey[]) flags[key] = options[toCamel(key)];
+    exit(await local.serve(flags, typeof options.config === "string" ? options.config : null));
+  });
+}
+
+/** The schema's description and its default, in one line. */
+function describeOption(key: string, schema: (typeof SERVER_OPTIONS)[OptionKey]): string {
+  const fallback: unknown = schema.safeParse(undefined).data;
+  const isShown = (typeof fallback === "string" || typeof fallback === "number") && fallback !== "";
+  return `${schema.description ?? key}${isShown ? ` (default: ${fallback})` : ""}`;
+}
+
+function addJobCommands(program: Command, exit: (code: number) => void): void {
+  withServer(program.command("submit <file>"))
+    .description("submit the tasks of a JSONL file: native tasks, GSM8K or HumanEval rows")
+    .option("--n <count>", "jobs of each task, one group", integer, 1)
+    .option("--limit <count>", "take only the first tasks of the file", integer)
+    .option("--watch", "follow the jobs to the end, with progress", false)
+    .option("--out <file>", "with --watch: write job and trajectory of each result, one JSON object a line")
+    .option("--model <name>", "model to roll out with", "policy")
+    .option("--temperature <value>", "sampling temperature", Number)
+    .option("--top-p <value>", "nucleus sampling", Number)
+    .option("--max-tokens <count>", "sampled tokens of one turn", integer)
+    .option("--turns-max <count>", "model calls of one job", integer)
+    .option("--priority <value>", "higher is earlier", integer, 0)
+    .option("--label <key=value>", "label of the jobs; may be given several times", label, {})
+    .action(async (file: string, options: SubmitFlags) =>
+      exit(await submitFile(clientOf(options), file, toSubmit(options))),
+    );
+  withServer(program.command("show <job>"))
+    .description("a job's outcome, conversation, tool calls, trained tokens and timings")
+    .option("--tokens", "every token with id, mask, log-prob and version", false)
+    .action((job: string, options: ServerFlags & { tokens: boolean }) => showJob(clientOf(options), job, options));
+  withServer(program.command("results"))
+    .description("finished jobs in commit order")
+    .option("--after <seq>", "start after this place in the log", integer, 0)
+    .option("--limit <count>", "stop after so many", integer)
+    .option("--follow", "wait for more at the end", false)
+    .option("--json", "one JSON object a line, with the trajectory", false)
+    .action((options: ServerFlags & { after: number; limit?: number; follow: boolean; json: boolean }) =>
+      printResults(clientOf(options), { ...options, limit: options.limit ?? null }),
+    );
+  withServer(program.command("cancel <id>"))
+    .description("cancel a job or a group; returns when its processes are gone")
+    .action((id: string, options: ServerFlags) => cancel(clientOf(options), id));
+  withServer(program.command("status"))
+    .description("queues, pools, sandboxes and backends of a running server")
+    .action((options: ServerFlags) => printStatus(clientOf(options)));
+}
+
+function addBackendCommands(program: Command): void {
+  const backend = program.command("backend").description("the LLM servers that a running rolloutd uses");
+  withServer(backend.command("add <url>"))
+    .description("register http://host:port or unix:/path, and probe it")
+    .option("--model <name>", "model it serves; default: the one it names")
+    .option("--role <role>", "policy, or judge for graders", "policy")
+    .option("--tokenizer <folder>", "the model's tokenizer.json and chat template, on the server's machine")
+    .option("--policy-version <version>", "name of the weights it serves now")
+    .option("--api-key <key>", "sent as bearer token")
+    .action((url: string, options) => backendCommands.add(clientOf(options), url, options));
+  withServer(backend.command("ls"))
+    .description("list them")
+    .action((options) => backendCommands.ls(clientOf(options)));
+  for (const [name, text] of [
+    ["show", "what the probe found, and its load"],
+    ["probe", "probe it again"],
+    ["drain", "give it no new jobs"],
+  ] as const) {
+    withServer(backend.command(`${name} <id>`))
+      .description(text)
+      .action((id: string, options) => backendCommands[name](clientOf(options), id));
+  }
+  withServer(backend.command("rm <id>"))
+    .description("remove it")
+    .option("--force", "also while jobs stick to it; they move to another", false)
+    .action((id: string, options) => backendCommands.rm(clientOf(options), id, options));
+}
+
+function addLocalCommands(program: Command, local: LocalCommands, exit: (code: number) => void): void {
+  program
+    .command("task")
+    .description("tools for authors of tasks")
+    .command("check <file>")
+    .description("grade each task for an idle agent and for its reference solution, without a model")
+    .option("--json", "one JSON object a line", false)
+    .action(async (file: string, options: { json: boolean }) => exit(await local.taskCheck(file, options)));
+  program
+    .command("verify <file>")
+    .description("check the token ledgers of exported trajectories: hash chain, ids, masks, log-probs, versions")
+    .option("--quiet", "only what is rejected, and the sum", false)
+    .action(async (file: string, options: { quiet: boolean }) => exit(await verifyFile(file, options)));
+  program
+    .command("doctor")
+    .description("check that this machine can confine sandboxes")
+    .option("--json", "one JSON object", false)
+    .action(async (options: { json: boolean }) => exit(await local.doctor(options)));
+  withServer(program.command("demo"))
+    .description("run four small groups on a running server and its model")
+    .option("--model <name>", "model to roll out with", "policy")
+    .option("--out <folder>", "where demo/ is written", "./rolloutd-demo")
+    .action(async (options: ServerFlags & { model: string; out: string }) => {
+      const summary = await runDemo(clientOf(options), options.out, options);
+      exit(summary.failed === 0 && summary.rejected === 0 ? 0 : 1);
+    });
+  program
+    .command("version")
+    .description("print the version")
+    .action(() => console.log(`rolloutd ${VERSION} (bun ${Bun.version}, ${process.platform}-${process.arch})`));
+}
+
+interface ServerFlags {
+  url?: string;
+  token?: string;
+}
+
+interface SubmitFlags extends ServerFlags {
+  n: number;
+  limit?: number;
+  watch: boolean;
+  out?: string;
+  model: string;
+  temperature?: number;
+  topP?: number;
+  maxTokens?: number;
+  turnsMax?: number;
+  priority: number;
+  label: Record<string, string>;
+}
+
+function toSubmit(flags: SubmitFlags) {
+  const given = (entries: Record<string, number | undefined>) =>
+    Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
+  return {
+    n: flags.n,
+    limit: flags.limit ?? null,
+    watch: flags.watch || flags.out !== undefined,
+    out: flags.out ?? null,
+    model: flags.model,
+    sampling: given({ temperature: flags.temperature, top_p: flags.topP, max_tokens: flags.maxTokens }),
+    limits: given({ turns_max: flags.turnsMax }),
+    labels: flags.label,
+    priority: flags.priority,
+  };
+}
+
+function withServer(command: Command): Command {
+  return command
+    .option("--url <url>", "the server (default: ROLLOUTD_URL, else http://127.0.0.1:8006)")
+    .option("--token <token>", "bearer token (default: ROLLOUTD_TOKEN)");
+}
+
+function clientOf(flags: ServerFlags): ApiClient {
+  const environment = clientEnvironment();
+  return new ApiClient({ url: flags.url ?? environment.url, token: flags.token ?? environment.token });
+}
+
+function integer(text: string): number {
+  if (/^-?\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("expected a whole number");
+}
+
+function label(text: string, previous: Record<string, string>): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("expected key=value");
+  return { ...previous, [text.slice(0, at)]: text.slice(at + 1) };
+}
+
+function toCamel(key: string): string {
+  return key.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+}

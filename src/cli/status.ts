@@ -1,0 +1,25 @@
+import { z } from "zod";
+import type { ApiClient } from "./api-client.ts";
+import { formatTable } from "./table.ts";
+
+const Status = z.looseObject({
+  version: z.string(),
+  uptime_s: z.number(),
+  jobs: z.record(z.string(), z.number()),
+  pools: z.record(z.string(), z.object({ slots: z.number(), busy: z.number() })),
+  sandboxes: z.looseObject({ live: z.number() }),
+  results: z.object({ first: z.number(), last: z.number() }),
+});
+
+/** `rolloutd status`: the numbers of /v1/status as a table. */
+export async function printStatus(client: ApiClient): Promise<void> {
+  const status = await client.get("/v1/status", Status);
+  console.log(`rolloutd ${status.version} at ${client.url}, up ${Math.round(status.uptime_s)} s`);
+  console.log(formatTable(Object.entries(status.jobs)));
+  const pools = Object.entries(status.pools).map(([name, pool]) => [
+    `${name.toUpperCase()} slots`,
+    `${pool.busy} of ${pool.slots} busy`,
+  ]);
+  console.log(formatTable([...pools, ["sandboxes", `${status.sandboxes.live} live`]]));
+  console.log(`results ${status.results.first}..${status.results.last}`);
+}
