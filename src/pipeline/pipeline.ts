@@ -1,6 +1,8 @@
+import { z } from "zod";
 import { RequestError, RolloutError } from "../errors.ts";
 import type { Job } from "../job/job.ts";
 import type { Stage } from "../job/state.ts";
+import { Task } from "../job/task.ts";
 import { LIMITS } from "../limits.ts";
 import type { ClaimedJob, Group } from "../store/store.ts";
 import { runEval } from "./eval-stage.ts";
@@ -125,6 +127,7 @@ export class Pipeline implements Rollouts {
       tools: handler.tools,
       toolFormat: handler.toolFormat,
       carry: [...(handler.carry.answer ? ["answer"] : []), ...handler.carry.artifacts],
+      taskSchema: TASK_SCHEMA,
     }));
   }
 
@@ -268,4 +271,5 @@ function byPriorityThenAge(left: LiveJob, right: LiveJob): number {
   return b.priority - a.priority || (a.id < b.id ? -1 : 1);
 }
 
+const TASK_SCHEMA = z.toJSONSchema(Task, { io: "input" });
 const RESTART = new RolloutError("server_restart", "the server was stopped");

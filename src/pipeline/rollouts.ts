@@ -18,6 +18,8 @@ export interface HandlerInfo {
   tools: readonly string[];
   toolFormat: string;
   carry: readonly string[];
+  /** JSON Schema of a native task. */
+  taskSchema: unknown;
 }
 
 export interface PoolStatus {

@@ -72,12 +72,20 @@ export class RunRecorder implements Journal {
     await this.#parts.store.saveTurn({ jobId: job.id, attemptId, record });
     this.turns.push(record);
     this.#llmMs += record.queueMs + record.generationMs;
-    this.#parts.observer.turnSampled(record.sampledIds.length);
+    this.#parts.observer.turnEnded({
+      model: job.model,
+      promptTokens: record.promptIds.length,
+      sampledTokens: record.sampledIds.length,
+      ms: record.queueMs + record.generationMs,
+    });
   }
 
   async saveToolResults(turn: number, results: readonly ToolResult[]): Promise<void> {
     const { job, attemptId } = this.live.claimed;
-    for (const result of results) this.#toolMs += result.ms;
+    for (const { tool, ms } of results) {
+      this.#toolMs += ms;
+      this.#parts.observer.toolEnded({ tool, ms });
+    }
     await this.#parts.store.saveToolResults({ jobId: job.id, attemptId, turn, results });
   }
 }

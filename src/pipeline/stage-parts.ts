@@ -13,7 +13,9 @@ import type { LiveJob, LiveJobs } from "./live-job.ts";
 /** Told of what happens, for metrics. Must not throw. */
 export interface PipelineObserver {
   stageEnded(stage: Stage, ms: number): void;
-  turnSampled(tokens: number): void;
+  attemptFailed(stage: Stage, reason: Reason): void;
+  turnEnded(turn: { model: string; promptTokens: number; sampledTokens: number; ms: number }): void;
+  toolEnded(call: { tool: string; ms: number }): void;
   jobFinished(job: Job): void;
 }
 
@@ -64,6 +66,7 @@ export async function endUngraded(
     finished(parts, await parts.store.endCancelled({ jobId: job.id, attemptId, stage, run }));
     return;
   }
+  parts.observer.attemptFailed(stage, error.reason);
   const end = { jobId: job.id, attemptId, stage, error, backendIds: run?.backendIds ?? [] };
   const aftermath = stage === "eval" ? await parts.store.failEval(end) : await parts.store.failAttempt(end);
   if (aftermath.kind === "finished") finished(parts, aftermath.job);

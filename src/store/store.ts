@@ -126,6 +126,9 @@ export interface AttemptEnd {
   backendIds: readonly string[];
 }
 
+/** The same as it crosses to the Worker, where no error class survives. */
+export type EndedAttempt = Omit<AttemptEnd, "error"> & { error: Pick<RolloutError, "reason" | "detail"> };
+
 /** What became of a failed attempt. */
 export type Aftermath = { kind: "retry"; notBeforeMs: number } | { kind: "finished"; job: Job };
 
@@ -143,7 +146,7 @@ export interface Store extends AsyncDisposable {
   /** The next queued job by priority, then age, of one of `models`, with a new attempt; state becomes initializing. */
   claimQueued(models: readonly string[]): Promise<ClaimedJob | null>;
   claimAwaitingEval(): Promise<ClaimedJob | null>;
-  /** When the earliest retry is due, epoch ms; null when none waits. */
+  /** When the earliest retry that is not yet due will be, epoch ms; null when none waits. A due one is simply claimed. */
   nextRetryMs(): Promise<number | null>;
   moveJob(move: {
     jobId: string;
@@ -193,11 +196,15 @@ export interface Store extends AsyncDisposable {
     stream: string | null;
     groupId: string | null;
   }): Promise<{ rows: readonly ResultRow[]; first: number; last: number }>;
+  /** Takes results before the sequence number `first` out of the log; their jobs stay readable. */
+  expireResults(first: number): Promise<void>;
   putConsumer(name: string, committed: number): Promise<Consumer>;
   consumers(): Promise<readonly Consumer[]>;
   deleteConsumer(name: string): Promise<boolean>;
 
   events(query: { jobId: string | null; after: number; limit: number }): Promise<readonly StoredEvent[]>;
+  /** Of the newest event, 0 when there was none: where a stream begins that wants only what is to come. */
+  lastEventSeq(): Promise<number>;
   /** Called after each commit that added events or results; must not throw. Returns how to stop. */
   onCommit(listener: () => void): () => void;
 

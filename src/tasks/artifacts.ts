@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Carry } from "../job/job.ts";
 import type { Task, TaskFile } from "../job/task.ts";
 import type { SandboxFile } from "../sandbox/sandbox.ts";
 import type { Handler } from "./handler.ts";
@@ -27,4 +28,20 @@ export function toSandboxFile(file: TaskFile): SandboxFile {
   const bytes =
     file.base64 === undefined ? new TextEncoder().encode(file.text ?? "") : Buffer.from(file.base64, "base64");
   return { path: file.path, bytes, ...(file.mode === undefined ? {} : { mode: file.mode }) };
+}
+
+const Reference = z.strictObject({
+  answer: z.string().nullable().default(null),
+  files: z.record(z.string().startsWith("/"), z.string()).default({}),
+});
+
+/** A native task's `reference`: what `task check` grades as a perfect run, the answer and files by path. Null without one. */
+export function taskReference(task: Task): Carry | null {
+  const reference = Reference.safeParse(task.reference);
+  if (!reference.success) return null;
+  const artifacts = Object.entries(reference.data.files).map(([path, text]) => ({
+    name: artifactName(path),
+    bytes: new TextEncoder().encode(text),
+  }));
+  return { answer: reference.data.answer, artifacts };
 }

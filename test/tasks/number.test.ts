@@ -18,9 +18,12 @@ describe("parseNumber", () => {
     expect(a !== null && b !== null && sameNumber(a, b)).toBe(true);
   });
 
-  test.each(["", "abc", "1/0", "12 apples", "1,23", "--3", "1.2.3", ".", "9".repeat(201), "1e9999"])("refuses %p", (text) => {
-    expect(parseNumber(text)).toBeNull();
-  });
+  test.each(["", "abc", "1/0", "12 apples", "1,23", "--3", "1.2.3", ".", "9".repeat(201), "1e9999"])(
+    "refuses %p",
+    (text) => {
+      expect(parseNumber(text)).toBeNull();
+    },
+  );
 
   test("keeps numbers apart that a double would not", () => {
     const [a, b] = [parseNumber("9007199254740993"), parseNumber("9007199254740992")];

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Verdict } from "../../job/job.ts";
 import type { Task } from "../../job/task.ts";
+import { taskReference } from "../artifacts.ts";
 import type { EvalContext, Handler } from "../handler.ts";
 import { taskInvalid } from "../invalid.ts";
 import { setupAgent } from "../setup.ts";
@@ -47,9 +48,9 @@ export function createCodeHandler(clock: Clock): Handler {
       return verdict(context.task, solution, await runTests(context, candidate, clock));
     },
 
-    reference({ canonical_solution, starter_code }) {
-      if (typeof canonical_solution !== "string") return null;
-      const code = `${typeof starter_code === "string" ? starter_code : ""}${canonical_solution}`;
+    reference(task) {
+      if (typeof task.canonical_solution !== "string") return taskReference(task);
+      const code = `${typeof task.starter_code === "string" ? task.starter_code : ""}${task.canonical_solution}`;
       return { answer: null, artifacts: [{ name: "solution.py", bytes: new TextEncoder().encode(code) }] };
     },
   };

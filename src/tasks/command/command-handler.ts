@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RolloutError } from "../../errors.ts";
 import type { Verdict } from "../../job/job.ts";
 import type { SandboxFile } from "../../sandbox/sandbox.ts";
-import { ArtifactPaths, artifactName, artifactPath, toSandboxFile } from "../artifacts.ts";
+import { ArtifactPaths, artifactPath, taskReference, toSandboxFile } from "../artifacts.ts";
 import type { EvalContext, Handler } from "../handler.ts";
 import { taskInvalid } from "../invalid.ts";
 import { setupAgent } from "../setup.ts";
@@ -60,23 +60,8 @@ export const commandHandler: Handler = {
     return readScore(end.stdout, end.stderr);
   },
 
-  reference: (task) => {
-    const solution = Reference.safeParse(task.reference);
-    if (!solution.success) return null;
-    const encode = (text: string) => new TextEncoder().encode(text);
-    const artifacts = Object.entries(solution.data.files).map(([path, text]) => ({
-      name: artifactName(path),
-      bytes: encode(text),
-    }));
-    return { answer: solution.data.answer, artifacts };
-  },
+  reference: taskReference,
 };
-
-/** What `task check` grades as a perfect run: the answer and the artifacts by path. */
-const Reference = z.strictObject({
-  answer: z.string().nullable().default(null),
-  files: z.record(z.string().startsWith("/"), z.string()).default({}),
-});
 
 /** The grader's own files come last: what the agent left never replaces them. */
 function graderFiles(context: EvalContext): SandboxFile[] {

@@ -1,0 +1,5 @@
+/** Files that are embedded in the binary; the import gives their path. */
+declare module "swagger-ui-dist/*" {
+  const path: string;
+  export default path;
+}

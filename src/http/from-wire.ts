@@ -1,0 +1,68 @@
+import type { z } from "@hono/zod-openapi";
+import { RequestError } from "../errors.ts";
+import type { JobRequest } from "../job/job.ts";
+import { DEFAULT_LIMITS, type JobLimits } from "../job/limits.ts";
+import type { BackendSpec } from "../llm/backends.ts";
+import { DEFAULT_SAMPLING, type Sampling } from "../trajectory/sampling.ts";
+import type { BackendSpecWire, LimitsWire, SamplingWire, SubmitWire } from "./schemas.ts";
+
+/** The tasks of a submission, from `task` or `tasks`: exactly one of them. */
+export function tasksOf(wire: z.output<typeof SubmitWire>): readonly unknown[] {
+  if (wire.task !== undefined && wire.tasks === undefined) return [wire.task];
+  if (wire.tasks !== undefined && wire.task === undefined) return wire.tasks;
+  const message = wire.task === undefined ? "is missing" : "is given beside tasks";
+  throw new RequestError("field_invalid", `task ${message}`, [
+    { path: "task", message, accepted: "task (an object) or tasks (an array of them), not both" },
+  ]);
+}
+
+export function toJobRequest(wire: z.output<typeof SubmitWire>): JobRequest {
+  return {
+    model: wire.model,
+    sampling: toSampling(wire.sampling),
+    limits: toLimits(wire.limits),
+    priority: wire.priority,
+    stream: wire.stream,
+    labels: wire.labels,
+  };
+}
+
+function toSampling(wire: z.output<typeof SamplingWire>): Sampling {
+  return {
+    temperature: wire.temperature ?? DEFAULT_SAMPLING.temperature,
+    topP: wire.top_p ?? DEFAULT_SAMPLING.topP,
+    topK: wire.top_k ?? DEFAULT_SAMPLING.topK,
+    minP: wire.min_p ?? DEFAULT_SAMPLING.minP,
+    maxTokens: wire.max_tokens ?? DEFAULT_SAMPLING.maxTokens,
+    seed: wire.seed ?? DEFAULT_SAMPLING.seed,
+    stop: wire.stop ?? DEFAULT_SAMPLING.stop,
+  };
+}
+
+function toLimits(wire: z.output<typeof LimitsWire>): JobLimits {
+  return {
+    turnsMax: wire.turns_max ?? DEFAULT_LIMITS.turnsMax,
+    tokensMax: wire.tokens_max ?? DEFAULT_LIMITS.tokensMax,
+    initMs: wire.init_ms ?? DEFAULT_LIMITS.initMs,
+    runMs: wire.run_ms ?? DEFAULT_LIMITS.runMs,
+    evalMs: wire.eval_ms ?? DEFAULT_LIMITS.evalMs,
+    toolMs: wire.tool_ms ?? DEFAULT_LIMITS.toolMs,
+    attemptsMax: wire.attempts_max ?? DEFAULT_LIMITS.attemptsMax,
+    memoryBytes: wire.memory_bytes ?? DEFAULT_LIMITS.memoryBytes,
+    diskBytes: wire.disk_bytes ?? DEFAULT_LIMITS.diskBytes,
+    pidsMax: wire.pids_max ?? DEFAULT_LIMITS.pidsMax,
+  };
+}
+
+export function toBackendSpec(wire: z.output<typeof BackendSpecWire>): BackendSpec {
+  return {
+    url: wire.url.replace(/\/+$/, ""),
+    model: wire.model,
+    role: wire.role,
+    kind: wire.kind,
+    apiKey: wire.api_key,
+    weight: wire.weight,
+    policyVersion: wire.policy_version,
+    tokenizer: wire.tokenizer,
+  };
+}

@@ -1,0 +1,290 @@
+import { type Clock, deadline } from "../clock.ts";
+import { asRolloutError, RequestError, RolloutError } from "../errors.ts";
+import { newId } from "../ids.ts";
+import { LLM_LIMITS } from "../limits.ts";
+import type { Log } from "../log.ts";
+import { Supervisor } from "../supervisor.ts";
+import { createLocalRenderers, type LocalRenderers } from "../tokens/local-renderers.ts";
+import { Backend } from "./backend.ts";
+import type { BackendSpec, Backends, BackendView } from "./backends.ts";
+import { choose } from "./balancer.ts";
+import { type Connection, type ConnectOptions, checkUrl, connect } from "./connect.ts";
+import type { Engine, ModelSession } from "./engine.ts";
+import { watchHealth } from "./health.ts";
+import { Session, type SessionHost } from "./session.ts";
+import { type BackendPersistence, fromStored, noPersistence, toStored } from "./stored.ts";
+
+/** How the model side is set up; all times ms. */
+export interface BackendsOptions {
+  clock: Clock;
+  log: Log;
+  /** How long a job waits for a healthy backend before its attempt ends. */
+  backendWaitMs: number;
+  /** Bound of one turn, from its request to its last token. */
+  turnMs: number;
+  persistence?: BackendPersistence;
+  /** Taken over: disposed with the backends. */
+  renderers?: LocalRenderers;
+  /** Engines that are not reached over HTTP, such as scripted ones; asked first, by url. */
+  engineFor?: (spec: BackendSpec) => Engine | null;
+}
+
+/** Loads the stored backends, which are probed in the background, and keeps watch over all from then on. */
+export async function createBackends(options: BackendsOptions): Promise<Backends> {
+  const registry = new Registry(options);
+  await registry.load();
+  return registry;
+}
+
+class Registry implements Backends, SessionHost {
+  readonly clock: Clock;
+  readonly #options: BackendsOptions;
+  readonly #connect: ConnectOptions;
+  readonly #persistence: BackendPersistence;
+  readonly #backends = new Map<string, Backend>();
+  readonly #everHealthy = new Set<string>();
+  readonly #listeners = new Set<() => void>();
+  readonly #watches = new Map<string, { stop: AbortController; wake: () => void }>();
+  readonly #stop = new AbortController();
+  readonly #supervisor: Supervisor;
+  #chosen = 0;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(options: BackendsOptions) {
+    this.clock = options.clock;
+    this.#options = options;
+    this.#persistence = options.persistence ?? noPersistence;
+    this.#supervisor = new Supervisor(options.log);
+    this.#connect = {
+      clock: options.clock,
+      renderers: options.renderers ?? createLocalRenderers(),
+      turnMs: options.turnMs,
+      engineFor: options.engineFor ?? (() => null),
+    };
+  }
+
+  async load(): Promise<void> {
+    for (const row of await this.#persistence.load()) {
+      const backend = fromStored(row);
+      this.#backends.set(backend.id, backend);
+      this.#watch(backend);
+    }
+  }
+
+  async add(spec: BackendSpec, options: { probe: boolean }): Promise<{ backend: BackendView; created: boolean }> {
+    checkUrl(spec, this.#connect);
+    const known = [...this.#backends.values()].find((backend) => backend.spec.url === spec.url);
+    if (known !== undefined) return { backend: known.view(), created: false };
+    if (this.#backends.size >= LLM_LIMITS.backendsMax) {
+      throw new RequestError("field_invalid", `there are ${LLM_LIMITS.backendsMax} backends already`);
+    }
+    const createdAtMs = Math.floor(this.clock.nowMs());
+    const backend = new Backend({ id: newId("bck", createdAtMs), spec, createdAtMs, draining: false, profile: null });
+    this.#backends.set(backend.id, backend);
+    try {
+      if (options.probe) {
+        const other = await this.#probe(backend);
+        if (other !== null) throw new RequestError("backend_mixed", mixed(spec.url, other));
+      }
+      await this.#persistence.save(toStored(backend));
+    } catch (error) {
+      this.#backends.delete(backend.id);
+      throw error;
+    }
+    this.#watch(backend);
+    this.#tell();
+    return { backend: backend.view(), created: true };
+  }
+
+  list(): readonly BackendView[] {
+    return [...this.#backends.values()].map((backend) => backend.view());
+  }
+
+  get(id: string): BackendView {
+    return this.#find(id).view();
+  }
+
+  /** Also ends a drain. */
+  async probe(id: string): Promise<BackendView> {
+    const backend = this.#find(id);
+    await this.#probe(backend);
+    backend.draining = false;
+    await this.#persistence.save(toStored(backend));
+    this.#tell();
+    return backend.view();
+  }
+
+  async drain(id: string): Promise<BackendView> {
+    const backend = this.#find(id);
+    backend.draining = true;
+    await this.#persistence.save(toStored(backend));
+    this.#tell();
+    return backend.view();
+  }
+
+  async remove(id: string, options: { force: boolean }): Promise<void> {
+    const backend = this.#find(id);
+    if (backend.jobs > 0 && !options.force) {
+      throw new RequestError("backend_busy", `${backend.jobs} jobs stick to ${id}; force moves them`);
+    }
+    await this.#persistence.remove(id);
+    this.#backends.delete(id);
+    this.#watches.get(id)?.stop.abort();
+    this.#watches.delete(id);
+    backend.lose(new RolloutError("backend_unreachable", "it was removed"));
+    this.#tell();
+  }
+
+  models(): readonly string[] {
+    const served = new Set(this.#policies().map((backend) => backend.model));
+    return [...this.#everHealthy].filter((model) => served.has(model));
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async openSession(options: { model: string; jobId: string; signal: AbortSignal }): Promise<ModelSession> {
+    const { model, jobId, signal } = options;
+    const choice = { model, tokens: LLM_LIMITS.jobTokensGuess, excluded: new Set<string>(), signal };
+    const first = await this.pick(choice);
+    if (first === null) throw new RolloutError("backend_unreachable", this.#whyNone(model));
+    return new Session(this, { model, jobId, first });
+  }
+
+  serving(model: string): readonly Backend[] {
+    const all = [...this.#backends.values()].filter((backend) => backend.model === model);
+    const policies = all.filter((backend) => backend.spec.role === "policy");
+    return policies.length > 0 ? policies : all;
+  }
+
+  async pick(choice: Parameters<SessionHost["pick"]>[0]): Promise<Backend | null> {
+    const { model, tokens, excluded, signal } = choice;
+    const wait = deadline(this.clock, this.#options.backendWaitMs, AbortSignal.any([signal, this.#stop.signal]), null);
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        this.#stop.signal.throwIfAborted();
+        const serving = this.serving(model);
+        const open = serving.filter((backend) => !excluded.has(backend.id));
+        const id = choose(
+          open.map((backend) => backend.candidate()),
+          tokens,
+        );
+        const found = open.find((backend) => backend.id === id);
+        if (found !== undefined) {
+          found.chosenAt = ++this.#chosen;
+          return found;
+        }
+        const hopeless = serving.length > 0 && open.length === 0;
+        if (hopeless || wait.signal.aborted) return null;
+        await raceAbort(this.#changed.promise, wait.signal);
+      }
+    } finally {
+      await wait.release();
+    }
+  }
+
+  failed(backend: Backend, error: RolloutError): void {
+    this.#options.log.warn("llm:turn_failed", { backend_id: backend.id, reason: error.reason, detail: error.detail });
+    backend.suspect(error);
+    this.#watches.get(backend.id)?.wake();
+    this.#tell();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new RolloutError("server_restart", "the server is stopping"));
+    for (const watch of this.#watches.values()) watch.stop.abort();
+    this.#tell();
+    await this.#supervisor.drain();
+    await this.#connect.renderers[Symbol.asyncDispose]();
+  }
+
+  #watch(backend: Backend): void {
+    const stop = new AbortController();
+    const watch = watchHealth(backend, {
+      clock: this.clock,
+      signal: stop.signal,
+      probe: async () => {
+        await this.#probe(backend);
+        if (backend.healthy) await this.#persistence.save(toStored(backend));
+        this.#tell();
+      },
+      changed: () => this.#tell(),
+    });
+    this.#watches.set(backend.id, { stop, wake: watch.wake });
+    this.#supervisor.own(`health of ${backend.id}`, watch.done);
+  }
+
+  /** Leaves the backend healthy, or unhealthy with the reason. Gives the backend whose model it has with other weights. */
+  async #probe(backend: Backend): Promise<Backend | null> {
+    const late = new RolloutError("backend_timeout", `the probe took longer than ${LLM_LIMITS.probeMs} ms`);
+    const limit = deadline(this.clock, LLM_LIMITS.probeMs, this.#stop.signal, late);
+    const before = backend.state;
+    try {
+      const connection = await connect(backend.spec, this.#connect, limit.signal);
+      const other = this.#mixedWith(backend, connection.profile);
+      if (other === null) this.#joined(backend, connection);
+      else backend.lose(new RolloutError("backend_invalid", mixed(backend.spec.url, other)));
+      return other;
+    } catch (error) {
+      backend.lose(asRolloutError(error, "backend_invalid"));
+      return null;
+    } finally {
+      await limit.release();
+      if (!backend.healthy && before !== "unhealthy") {
+        this.#options.log.warn("llm:backend_unhealthy", { backend_id: backend.id, detail: backend.detail });
+      }
+    }
+  }
+
+  #joined(backend: Backend, connection: Connection): void {
+    backend.connected(connection);
+    if (backend.spec.role === "policy") this.#everHealthy.add(connection.profile.model);
+    this.#options.log.info("llm:backend_healthy", { backend_id: backend.id, model: connection.profile.model });
+  }
+
+  #mixedWith(backend: Backend, profile: { model: string; weightsIdentity: string }): Backend | null {
+    const others = [...this.#backends.values()].filter((other) => other !== backend && other.profile !== null);
+    const same = others.filter((other) => other.model === profile.model && other.spec.role === backend.spec.role);
+    return same.find((other) => other.profile?.weightsIdentity !== profile.weightsIdentity) ?? null;
+  }
+
+  #policies(): Backend[] {
+    return [...this.#backends.values()].filter((backend) => backend.spec.role === "policy");
+  }
+
+  #find(id: string): Backend {
+    const backend = this.#backends.get(id);
+    if (backend === undefined) throw new RequestError("backend_unknown", `there is no backend ${id}`);
+    return backend;
+  }
+
+  #whyNone(model: string): string {
+    const serving = this.serving(model);
+    if (serving.length === 0) return `no backend serves ${model}`;
+    return `no healthy backend for ${model}: ${serving.map(({ id, state, detail }) => `${id} ${state} (${detail})`).join("; ")}`;
+  }
+
+  #tell(): void {
+    const { resolve } = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    resolve();
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function mixed(url: string, other: Backend): string {
+  return `${url} serves ${other.model} with another engine or other weights than ${other.spec.url}`;
+}
+
+/** Resolves with `promise` or when `signal` aborts, and leaves no listener behind. */
+async function raceAbort(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<void>();
+  const onAbort = () => aborted.resolve();
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  await Promise.race([promise, aborted.promise]);
+  signal.removeEventListener("abort", onAbort);
+}

@@ -1,0 +1,246 @@
+import { closeSync, writeSync } from "node:fs";
+import { type Clock, deadline } from "../clock.ts";
+import { RolloutError } from "../errors.ts";
+import { LIMITS } from "../limits.ts";
+import type { Log } from "../log.ts";
+import { bwrapArgs, encodeArgs } from "./bwrap-args.ts";
+import { openRoot } from "./files.ts";
+import type { SandboxImage } from "./image.ts";
+import { PipeReader } from "./pipe-reader.ts";
+import { type ProcessEnd, type StartedProcess, startProcess, unnamedFileOf } from "./process.ts";
+import { childrenOf, descendantsOf, isRunning, signalProcess, stateOf } from "./process-tree.ts";
+import type { SandboxEnd } from "./sandbox.ts";
+import { filterForThisMachine } from "./seccomp.ts";
+import { type StageOptions, stageArgv, stageEnv, stageRoot } from "./stage.ts";
+
+/** What every sandbox of one host has in common. */
+export interface CellHost {
+  stage: Omit<StageOptions, "limits">;
+  clock: Clock;
+  log: Log;
+  /** Called after each end: kills what a dead bwrap orphaned, where the server has a PID namespace of its own. */
+  sweepOrphans: () => void;
+}
+
+export interface CellOptions {
+  stage: StageOptions;
+  image: SandboxImage;
+  env: Readonly<Record<string, string>>;
+  /** What runs as PID 1; it must say `up` on the control pipe. */
+  command: readonly string[];
+  /** Descriptors 0, 1, 2 and from 5 on, as the sandbox gets them; closed here once it has them. */
+  stdio: readonly (number | null)[];
+  extra: readonly number[];
+  /** Our ends of the control pipes; owned by the cell from now on. */
+  controlIn: number;
+  controlOut: number;
+  /** Hears what PID 1 says after its first `up`; must not throw. */
+  onLine: (line: string) => void;
+}
+
+const LINE_CHARS_MAX = 1_024;
+const ERROR_CHARS_MAX = 2_000;
+const POLL_MS = 1;
+
+/** One started bwrap: its control lines, its root seen from outside, its end. */
+export class Cell {
+  readonly ended: Promise<SandboxEnd>;
+  /** How PID 1 ended; bwrap passes its exit code on. */
+  readonly exited: Promise<ProcessEnd>;
+  readonly #process: StartedProcess;
+  readonly #host: CellHost;
+  readonly #control: PipeReader;
+  readonly #controlIn: number;
+  readonly #onLine: (line: string) => void;
+  readonly #listening: Promise<void>;
+  readonly #up = Promise.withResolvers<boolean>();
+  #initPid = 0;
+  #rootFd = -1;
+  #killed: SandboxEnd | null = null;
+  #errors = "";
+  #lines = 0;
+  #closing: Promise<void> | null = null;
+
+  private constructor(host: CellHost, options: CellOptions, started: StartedProcess) {
+    this.#host = host;
+    this.#process = started;
+    this.#control = new PipeReader(options.controlOut);
+    this.#controlIn = options.controlIn;
+    this.#onLine = options.onLine;
+    this.exited = started.exited;
+    this.ended = started.exited.then((end) => this.#classify(end));
+    this.#listening = this.#listen();
+  }
+
+  /** Resolves when PID 1 answers and the root can be reached; on failure or abort nothing is left. */
+  static async start(host: CellHost, options: CellOptions, signal: AbortSignal): Promise<Cell> {
+    const cell = new Cell(host, options, spawn(options));
+    const late = new RolloutError("sandbox_lost", `a sandbox did not start within ${LIMITS.sandboxStartMs} ms`);
+    const limit = deadline(host.clock, LIMITS.sandboxStartMs, signal, late);
+    const onAbort = () => cell.#up.resolve(false);
+    limit.signal.addEventListener("abort", onAbort, { once: true });
+    if (limit.signal.aborted) onAbort();
+    try {
+      const isUp = await cell.#up.promise;
+      limit.signal.throwIfAborted();
+      if (!isUp)
+        throw new RolloutError("sandbox_lost", `a sandbox did not start: ${cell.#errors.trim() || "no reason given"}`);
+      cell.#initPid = childrenOf(cell.#process.pid)[0] ?? 0;
+      cell.#rootFd = openRoot(cell.#initPid);
+      return cell;
+    } catch (error) {
+      await cell.close();
+      throw error;
+    } finally {
+      limit.signal.removeEventListener("abort", onAbort);
+      await limit.release();
+    }
+  }
+
+  /** The root folder of the sandbox, for `openInRoot`; good until `close`, also when all processes are gone. */
+  get rootFd(): number {
+    return this.#rootFd;
+  }
+
+  /** Host pid of the sandbox's PID 1. */
+  get initPid(): number {
+    return this.#initPid;
+  }
+
+  /** Whether nothing was asked to end and nothing ended. */
+  get isLive(): boolean {
+    return this.#killed === null && !this.#process.hasExited;
+  }
+
+  /** Sends one line to PID 1; one that cannot be taken at once is dropped, as PID 1 is then no longer listening. */
+  tell(line: string): void {
+    writeOrDrop(this.#controlIn, `${line}\n`);
+  }
+
+  /** Kills every process of the sandbox and resolves when they are gone. `end` is what `ended` will say. */
+  async kill(end: SandboxEnd): Promise<void> {
+    this.#killed ??= end;
+    if (this.#initPid > 0) signalProcess(this.#initPid, "SIGKILL");
+    else await this.#killStarting();
+    // bwrap ends when its child is gone; if it does not, it is killed too and the child by its parent-death signal.
+    await this.#exitedWithin(LIMITS.sandboxKillMs / 2);
+    if (!this.#process.hasExited) this.#process.kill("SIGKILL");
+    await this.ended;
+  }
+
+  /** Kills everything and gives back the descriptors. Safe to call twice. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#process.hasExited) await this.kill("closed");
+    await this.ended;
+    await this.#control.close();
+    await this.#listening;
+    closeSync(this.#controlIn);
+    if (this.#rootFd >= 0) closeSync(this.#rootFd);
+    this.#rootFd = -1;
+  }
+
+  async #classify(end: ProcessEnd): Promise<SandboxEnd> {
+    // bwrap reaps its child before it ends by itself; one that was killed leaves the child to the kernel.
+    if (end.signal !== null && this.#initPid > 0) {
+      signalProcess(this.#initPid, "SIGKILL");
+      await this.#goneWithin([this.#initPid]);
+    }
+    this.#host.sweepOrphans();
+    return this.#killed ?? (end.signal === null ? "limit" : "lost");
+  }
+
+  /** A bwrap killed between its clone and its child's prctl leaves a child that waits for ever: stop it, then look. */
+  async #killStarting(): Promise<void> {
+    const { pid } = this.#process;
+    this.#process.kill("SIGSTOP");
+    for (let i = 0; i < LIMITS.sandboxKillMs && !this.#process.hasExited && !isStopped(pid); i += 1) {
+      await this.#host.clock.sleep(POLL_MS);
+    }
+    const children = descendantsOf(pid);
+    for (const child of children) signalProcess(child, "SIGKILL");
+    this.#process.kill("SIGKILL");
+    await this.#process.exited;
+    await this.#goneWithin(children);
+  }
+
+  async #exitedWithin(ms: number): Promise<void> {
+    const timer = new AbortController();
+    await Promise.race([this.#process.exited, this.#host.clock.sleep(ms, timer.signal)]);
+    timer.abort();
+  }
+
+  async #goneWithin(pids: readonly number[]): Promise<void> {
+    for (let i = 0; i < LIMITS.sandboxKillMs; i += 1) {
+      if (!pids.some(isRunning)) return;
+      await this.#host.clock.sleep(POLL_MS);
+    }
+    this.#host.log.error("sandbox:processes_stay", { pids });
+  }
+
+  async #listen(): Promise<void> {
+    const never = new AbortController().signal;
+    let rest = "";
+    for (;;) {
+      const chunk = await this.#control.next(never);
+      if (chunk === null || chunk === "aborted") break;
+      const lines = (rest + Buffer.from(chunk).toString("latin1")).split("\n");
+      rest = (lines.pop() ?? "").slice(-LINE_CHARS_MAX);
+      for (const line of lines) this.#hear(line);
+    }
+    this.#errors = `${this.#errors}${rest}`.slice(-ERROR_CHARS_MAX);
+    await this.#process.exited;
+    this.#up.resolve(false);
+  }
+
+  #hear(line: string): void {
+    this.#lines += 1;
+    if (this.#lines > LIMITS.sandboxControlLinesMax && this.isLive) {
+      this.#killed = "limit"; // only an agent that writes into PID 1's own pipe gets here
+      signalProcess(this.#initPid, "SIGKILL");
+    } else if (this.#initPid > 0) {
+      this.#onLine(line);
+    } else if (line === "up") {
+      this.#up.resolve(true);
+    } else {
+      this.#errors = `${this.#errors}${line}\n`.slice(-ERROR_CHARS_MAX);
+    }
+  }
+}
+
+/** Writes to a pipe that never blocks the server; says whether all of it was taken. */
+export function writeOrDrop(fd: number, text: string): boolean {
+  const bytes = Buffer.from(text);
+  try {
+    return writeSync(fd, bytes) === bytes.length;
+  } catch {
+    return false; // EAGAIN: the pipe is full; EPIPE: nobody is left
+  }
+}
+
+function spawn(options: CellOptions): StartedProcess {
+  const given = [...options.stdio, ...options.extra].filter((fd) => fd !== null);
+  const filter = unnamedFileOf(filterForThisMachine());
+  const args = unnamedFileOf(encodeArgs(bwrapArgs({ image: options.image, root: stageRoot(), env: options.env })));
+  try {
+    return startProcess({
+      argv: stageArgv(options.stage, options.command),
+      env: stageEnv(options.stage),
+      stdio: [...options.stdio, filter, args, ...options.extra],
+    });
+  } catch (error) {
+    closeSync(options.controlIn);
+    closeSync(options.controlOut);
+    throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });
+  } finally {
+    for (const fd of new Set([...given, filter, args])) closeSync(fd);
+  }
+}
+
+function isStopped(pid: number): boolean {
+  return !isRunning(pid) || stateOf(pid) === "T";
+}

@@ -1,0 +1,135 @@
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statfsSync,
+  writeSync,
+} from "node:fs";
+import { constants as osConstants } from "node:os";
+import { RolloutError } from "../errors.ts";
+import { asFileUser, ERRNO, makeDirectoryAt, openInRoot } from "../libc.ts";
+import type { SandboxFile } from "./sandbox.ts";
+
+/**
+ * Files of a sandbox, reached from outside through a descriptor of its root that was taken at its start. The kernel
+ * resolves every path inside that root (openat2), so no symlink, `..` or race of the agent leads to a host file.
+ */
+
+const O_PATH = 0o10000000;
+/** Neither a FIFO nor a terminal may hold up or attach the server. */
+const QUIET = constants.O_NONBLOCK | constants.O_NOCTTY;
+const PROC_MAGIC = 0x9fa0;
+const SYSFS_MAGIC = 0x62656572;
+const FOLDER_MODE = 0o755;
+const FILE_MODE = 0o644;
+
+/** Whose files they are: a descriptor of the root, and the uid to act as (null: the server's own). */
+export interface SandboxRoot {
+  fd: number;
+  uid: number | null;
+}
+
+/** A descriptor of the root folder of the process `pid`; it keeps the folder alive when the process is gone. */
+export function openRoot(pid: number): number {
+  return openSync(`/proc/${pid}/root`, O_PATH | constants.O_DIRECTORY);
+}
+
+/**
+ * Reads a regular file; null when there is none, or what is there is none (a folder, FIFO, device, proc file), or
+ * the agent itself could not read it. Throws RolloutError sandbox_limit when it holds more than `bytesMax`.
+ */
+export function readSandboxFile(root: SandboxRoot, path: string, bytesMax: number): Uint8Array | null {
+  return asFileUser(root.uid, () => {
+    const fd = openInRoot(root.fd, path, constants.O_RDONLY | QUIET, 0);
+    if (fd < 0) return null;
+    try {
+      const stat = fstatSync(fd);
+      if (!stat.isFile() || isKernelFile(fd)) return null;
+      if (stat.size > bytesMax) {
+        throw new RolloutError("sandbox_limit", `${path} holds ${stat.size} bytes; at most ${bytesMax} are read`);
+      }
+      return readWhole(fd, stat.size);
+    } finally {
+      closeSync(fd);
+    }
+  });
+}
+
+/** Writes a file and the folders above it, replacing what it held; an old file keeps its mode unless one is given. Throws RolloutError sandbox_limit when it cannot. */
+export function writeSandboxFile(root: SandboxRoot, file: SandboxFile): void {
+  asFileUser(root.uid, () => {
+    closeSync(openFolder(root.fd, parentOf(file.path)));
+    const flags = constants.O_WRONLY | constants.O_CREAT | QUIET;
+    const fd = openInRoot(root.fd, file.path, flags, file.mode ?? FILE_MODE);
+    if (fd < 0) throw refusal(file.path, -fd);
+    try {
+      if (!fstatSync(fd).isFile() || isKernelFile(fd)) throw refusal(file.path, ERRNO.EACCES);
+      ftruncateSync(fd, 0);
+      for (let at = 0; at < file.bytes.length; ) at += writeSync(fd, file.bytes, at);
+      if (file.mode !== undefined) fchmodSync(fd, file.mode);
+    } catch (error) {
+      throw error instanceof RolloutError ? error : refusal(file.path, errnoOf(error), error);
+    } finally {
+      closeSync(fd);
+    }
+  });
+}
+
+/** Makes a folder and those above it; one that is there is left as it is. */
+export function makeSandboxFolder(root: SandboxRoot, path: string): void {
+  asFileUser(root.uid, () => closeSync(openFolder(root.fd, path)));
+}
+
+/** A descriptor of the folder, made if missing, from the top down. */
+function openFolder(rootFd: number, path: string): number {
+  const open = (at: string) => openInRoot(rootFd, at, O_PATH | constants.O_DIRECTORY, 0);
+  const there = open(path);
+  if (there >= 0) return there;
+  if (-there !== ERRNO.ENOENT) throw refusal(path, -there);
+  const parent = openFolder(rootFd, parentOf(path));
+  try {
+    const made = makeDirectoryAt(parent, path.slice(path.lastIndexOf("/") + 1), FOLDER_MODE);
+    if (made < 0 && -made !== ERRNO.EEXIST) throw refusal(path, -made);
+  } finally {
+    closeSync(parent);
+  }
+  const fd = open(path);
+  if (fd < 0) throw refusal(path, -fd);
+  return fd;
+}
+
+function parentOf(path: string): string {
+  const trimmed = path.replace(/\/+$/, "");
+  return trimmed.slice(0, trimmed.lastIndexOf("/")) || "/";
+}
+
+function readWhole(fd: number, size: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  while (at < size) {
+    const got = readSync(fd, bytes, at, size - at, at);
+    if (got === 0) break; // it was cut off meanwhile
+    at += got;
+  }
+  return bytes.subarray(0, at);
+}
+
+/** /proc and /sys hold files that block, act or show the machine. */
+function isKernelFile(fd: number): boolean {
+  const { type } = statfsSync(`/proc/self/fd/${fd}`);
+  return type === PROC_MAGIC || type === SYSFS_MAGIC;
+}
+
+function errnoOf(error: unknown): number {
+  return error instanceof Error && "errno" in error && typeof error.errno === "number" ? Math.abs(error.errno) : 0;
+}
+
+function refusal(path: string, errno: number, cause?: unknown): RolloutError {
+  const name = Object.entries(osConstants.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
+  const detail = errno === ERRNO.ENOSPC ? "the sandbox's disk is full" : name;
+  return new RolloutError("sandbox_limit", `${path} cannot be written: ${detail}`, { cause });
+}

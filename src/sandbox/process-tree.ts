@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Looks at the processes of a sandbox from outside, through /proc. Every answer may be out of date when it arrives. */
+
+/** Most processes that one look follows; a sandbox's own limit is lower. */
+const PROCESSES_MAX = 65_536;
+
+/** All descendants of `pid`, parents first. */
+export function descendantsOf(pid: number): number[] {
+  const found: number[] = [];
+  const seen = new Set<number>([pid]);
+  const open = [pid];
+  for (let at = 0; at < open.length && found.length < PROCESSES_MAX; at += 1) {
+    for (const child of childrenOf(open[at] ?? 0)) {
+      if (seen.has(child)) continue;
+      seen.add(child);
+      found.push(child);
+      open.push(child);
+    }
+  }
+  return found;
+}
+
+/** Direct children of all threads of `pid`; none when it is gone. */
+export function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1")
+        .split(" ")
+        .map(Number)
+        .filter((child) => child > 0),
+    );
+  } catch {
+    return [];
+  }
+}
+
+/** The pid that `pid` has in the innermost namespace it lives in; null when it is gone. */
+export function innerPidOf(pid: number): number | null {
+  try {
+    const line = /^NSpid:\s*(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
+    return line === undefined ? null : Number(line.trim().split(/\s+/).at(-1));
+  } catch {
+    return null;
+  }
+}
+
+/** The letter of `/proc/PID/stat`: R, S, T, Z and so on; null when it is gone. */
+export function stateOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return stat.charAt(stat.lastIndexOf(")") + 2);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the process still runs; a zombie does not. */
+export function isRunning(pid: number): boolean {
+  const state = stateOf(pid);
+  return state !== null && state !== "Z" && state !== "X";
+}
+
+/** Sends a signal; a process that is gone is no error. */
+export function signalProcess(pid: number, signal: "SIGINT" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // ESRCH: it was quicker
+  }
+}

@@ -1,0 +1,41 @@
+import { LIMITS } from "../limits.ts";
+import type { SessionKind } from "./session.ts";
+
+const COMMAND_PATH = "/run/command";
+
+/** An interactive bash looks for its terminal when a signal ends a command, and says that there is none. */
+const TERMINAL_NOISE = /^bash: \[\d+: \d+ \(\d+\)\] tcsetattr: .*\n?/gm;
+
+/**
+ * The persistent bash. It is interactive, so that an interrupt gives it back with its variables; its prompts are
+ * empty. Each command reads an empty stdin and writes to descriptor 1 whatever `exec` redirections it makes.
+ * A long command goes through a file, since bash reads a pipe byte by byte.
+ */
+export function shellKind(writeFile: (path: string, text: string) => void): SessionKind {
+  return {
+    name: "shell",
+    prepare: () => {},
+    hello: (nonce) => `\nunset PS1 PS2; PS1= PS2=; set +o history; set +mH; exec 9>&1; ${mark(nonce, "$$")}\n`,
+    request(text, nonce) {
+      const command = text.replaceAll("\0", "");
+      const inline = quote(command);
+      const short = Buffer.byteLength(inline) <= LIMITS.sandboxPipeBytesMax;
+      if (!short) writeFile(COMMAND_PATH, command);
+      const source = short ? inline : `"$(<${COMMAND_PATH})"`;
+      // The line break first: after a syntax error bash would else take the brace for a command.
+      return `\n{ \\eval ${source}\n} </dev/null >&9 2>&9 9>&-; { ${mark(nonce, "$?")}; PS1= PS2=; } 2>/dev/null\n`;
+    },
+    resync: (nonce) => `${mark(nonce, "$?")}\n`,
+    clean: (output) => output.replace(TERMINAL_NOISE, ""),
+    lost: "shell variables, functions and the working directory are lost; files are kept.",
+  };
+}
+
+/** The backslash keeps an alias of the agent from taking the name. */
+function mark(nonce: string, word: string): string {
+  return `\\printf '\\n\\036%s %s\\036' ${nonce} ${word}`;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

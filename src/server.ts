@@ -1,0 +1,199 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { type Clock, systemClock } from "./clock.ts";
+import { ConfigError, type ServerConfig, searchPath } from "./config.ts";
+import { RolloutError } from "./errors.ts";
+import { createApp } from "./http/app.ts";
+import { type AuthConfig, parseTokens } from "./http/guard.ts";
+import { type HttpServer, ListenError, startHttp } from "./http/serve.ts";
+import { sweepOrphans } from "./launcher.ts";
+import type { Backends } from "./llm/backends.ts";
+import { createBackends } from "./llm/registry.ts";
+import type { Log } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { LiveJobs } from "./pipeline/live-job.ts";
+import { Pipeline } from "./pipeline/pipeline.ts";
+import type { PipelineObserver } from "./pipeline/stage-parts.ts";
+import { bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
+import { createSandboxHost } from "./sandbox/host.ts";
+import { createHostImage } from "./sandbox/host-image.ts";
+import { probeConfinement } from "./sandbox/probe.ts";
+import type { SandboxHost } from "./sandbox/sandbox.ts";
+import { createStore } from "./store/client.ts";
+import type { Store } from "./store/store.ts";
+import { Supervisor } from "./supervisor.ts";
+import { createRegistry } from "./tasks/registry.ts";
+import { VERSION } from "./version.ts";
+
+/** Why the server does not start, in words for whoever started it. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+}
+
+export interface RunningServer {
+  readonly url: string;
+  /** Drains: no new work, `drainMs` for what is in hand, then everything is closed. Resolves when nothing runs. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Builds a server from its parts: this is the only place that picks adapters. Opens in the order in which the parts need
+ * each other and closes in reverse; a part that fails to open closes those before it. Throws StartError.
+ */
+export async function startServer(config: ServerConfig, log: Log): Promise<RunningServer> {
+  const clock = systemClock;
+  await using opened = new AsyncDisposableStack();
+  const auth = readAuth(config);
+  const metrics = opened.use(createMetrics());
+  const store = opened.use(await openStore(config, clock));
+  const sandboxes = await openSandboxes(config, log, clock);
+  opened.defer(() => sandboxes.close());
+  const backends = opened.use(await openBackends(config, { store, log, clock }));
+  const supervisor = new Supervisor(log);
+  const recovered = await store.recover();
+  log.info("server:recovered", recovered);
+
+  const registry = createRegistry(clock);
+  const observer = observe(metrics);
+  const parts = { store, sandboxes, backends, registry, live: new LiveJobs(), clock, log, observer, supervisor };
+  const pipeline = new Pipeline(parts, { ...config, evalReserve: 2 * config.evalWorkers });
+  const closing = new AbortController();
+  const { app, drain } = createApp({
+    store,
+    rollouts: pipeline,
+    backends,
+    metrics,
+    auth,
+    clock,
+    log,
+    version: VERSION,
+    startedAtMs: clock.nowMs(),
+    ready: () => notReady(backends, closing.signal),
+    closing: closing.signal,
+  });
+  const http = listen(app, config, clock);
+  const rest = opened.move();
+  return {
+    url: http.url,
+    async stop() {
+      closing.abort();
+      await Promise.all([drain(), http.stop(config.drainMs), pipeline.drain(config.drainMs)]);
+      await supervisor.drain();
+      await rest.disposeAsync();
+    },
+  };
+}
+
+async function openStore(config: ServerConfig, clock: Clock): Promise<Store> {
+  const folder = resolve(config.dataDir);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    return await createStore({ file: join(folder, "rolloutd.db"), clock });
+  } catch (cause) {
+    const why = cause instanceof RolloutError ? cause.detail : String(cause);
+    throw new StartError(`--data ${folder}: ${why}`, { cause });
+  }
+}
+
+/** A sandbox host that was seen to confine. */
+async function openSandboxes(config: ServerConfig, log: Log, clock: Clock): Promise<SandboxHost> {
+  const host = await createSandboxes(config, log, clock);
+  const broken = (await probeConfinement(host, "host")).filter((finding) => !finding.ok);
+  if (broken.length === 0) return host;
+  await host.close();
+  const lines = broken.map(({ check, detail, fix }) => `  ${check}: ${detail}${fix === null ? "" : `\n    ${fix}`}`);
+  throw new StartError(["sandboxes do not confine on this machine, see `rolloutd doctor`:", ...lines].join("\n"));
+}
+
+/** The sandbox host that `serve`, `doctor` and `task check` use; nothing is started yet. Throws StartError. */
+export async function createSandboxes(
+  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "sandboxUid" | "sandboxesMax">,
+  log: Log,
+  clock: Clock,
+): Promise<SandboxHost> {
+  const bwrap = await findBwrap(bwrapChoices(config));
+  if (bwrap === null) {
+    throw new StartError("no bubblewrap >= 0.12 was found; `rolloutd doctor` says how to get one, --bwrap names one");
+  }
+  return createSandboxHost({
+    bwrapPath: bwrap.path,
+    sandboxUid: config.sandboxUid,
+    images: [createHostImage({ usrLocal: false })],
+    clock,
+    log,
+    sandboxesMax: config.sandboxesMax,
+    sweepOrphans,
+  });
+}
+
+/** Where bubblewrap is looked for, best first. */
+export function bwrapChoices(config: Pick<ServerConfig, "bwrapPath" | "cacheDir">): readonly string[] {
+  return config.bwrapPath === null ? bwrapCandidates(searchPath().join(":"), [config.cacheDir]) : [config.bwrapPath];
+}
+
+async function openBackends(
+  config: ServerConfig,
+  { store, log, clock }: { store: Store; log: Log; clock: Clock },
+): Promise<Backends> {
+  const persistence = {
+    load: () => store.backends(),
+    save: store.putBackend.bind(store),
+    remove: async (id: string) => void (await store.deleteBackend(id)),
+  };
+  const { backendWaitMs, turnMs, model, tokenizer } = config;
+  const backends = await createBackends({ clock, log, backendWaitMs, turnMs, persistence });
+  for (const url of config.backends) {
+    const spec = {
+      url,
+      model,
+      role: "policy",
+      kind: "auto",
+      apiKey: null,
+      weight: 1,
+      policyVersion: null,
+      tokenizer,
+    } as const;
+    try {
+      await backends.add(spec, { probe: true });
+    } catch (cause) {
+      await backends[Symbol.asyncDispose]();
+      throw new StartError(`--backend ${url}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    }
+  }
+  return backends;
+}
+
+function listen(app: Parameters<typeof startHttp>[0], config: ServerConfig, clock: Clock): HttpServer {
+  try {
+    return startHttp(app, { host: config.host, port: config.port }, clock);
+  } catch (cause) {
+    throw cause instanceof ListenError ? new StartError(cause.message, { cause }) : cause;
+  }
+}
+
+function readAuth({ host, allowedHosts, tokenFile }: ServerConfig): AuthConfig {
+  if (tokenFile === null) return { boundHost: host, allowedHosts, tokens: null };
+  try {
+    return { boundHost: host, allowedHosts, tokens: parseTokens(readFileSync(tokenFile, "utf8")) };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new ConfigError(`--token-file ${tokenFile}: ${why}`, { cause });
+  }
+}
+
+function notReady(backends: Backends, closing: AbortSignal): string | null {
+  if (closing.aborted) return "the server is stopping";
+  return backends.list().some((backend) => backend.state === "healthy") ? null : "no backend is healthy";
+}
+
+function observe(metrics: Metrics): PipelineObserver {
+  return {
+    stageEnded: (stage, ms) => metrics.stageEnded(stage, ms),
+    attemptFailed: (stage, reason) => metrics.attemptFailed({ stage, reason }),
+    turnEnded: (turn) => metrics.turnEnded(turn),
+    toolEnded: (call) => metrics.toolEnded(call),
+    jobFinished: (job) => {
+      if (job.outcome) metrics.jobFinished({ handler: job.handler, endReason: job.outcome.endReason });
+    },
+  };
+}

@@ -1,0 +1,12 @@
+import type { Db } from "./database.ts";
+
+/**
+ * What a verb works with. It runs inside a transaction that its caller opened and commits, is synchronous, and reads
+ * no clock: `nowMs` (whole epoch ms) came with the call.
+ */
+export interface VerbContext {
+  readonly db: Db;
+  readonly nowMs: number;
+  /** Set when an event or a result was added, so that listeners are woken after the commit. */
+  notify: boolean;
+}

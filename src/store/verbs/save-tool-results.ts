@@ -1,0 +1,35 @@
+import { eq, sql } from "drizzle-orm";
+import { assert } from "../../errors.ts";
+import type { ToolResult } from "../../trajectory/turn.ts";
+import { addEvent } from "../add-event.ts";
+import { packJson } from "../codec.ts";
+import type { VerbContext } from "../context.ts";
+import { toolData } from "../event-data.ts";
+import { currentRow } from "../job-rows.ts";
+import { once } from "../once.ts";
+import { turns } from "../tables.ts";
+
+interface Input {
+  jobId: string;
+  attemptId: string;
+  turn: number;
+  results: readonly ToolResult[];
+}
+
+/** Keeps what the tools answered to one turn's calls, with an event for each. */
+export function saveToolResults(context: VerbContext, { jobId, attemptId, turn, results }: Input): void {
+  currentRow(context, jobId, attemptId);
+  const { changes } = updateTurn(context.db).run({ attemptId, turn, results: packJson(results) }) as unknown as {
+    changes: number;
+  };
+  assert(changes === 1, `turn ${turn} of attempt ${attemptId} was saved before its tools answered`);
+  for (const result of results) addEvent(context, "tool", jobId, toolData(jobId, turn, result));
+}
+
+const updateTurn = once((db) =>
+  db
+    .update(turns)
+    .set({ toolResults: sql`${sql.placeholder("results")}` })
+    .where(sql`${eq(turns.attemptId, sql.placeholder("attemptId"))} and ${eq(turns.number, sql.placeholder("turn"))}`)
+    .prepare(),
+);

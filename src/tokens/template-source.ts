@@ -1,0 +1,65 @@
+import type { Message, ToolSchema } from "../trajectory/message.ts";
+
+/** Ids of a text, and how many of the text's UTF-8 bytes each stands for; null where that cannot be told. */
+export interface Encoded {
+  ids: readonly number[];
+  byteLengths: readonly number[] | null;
+}
+
+/**
+ * What a renderer is made from: a chat template and a tokenizer, here or behind a server. Methods throw
+ * RolloutError: `task_invalid` when the template refuses the messages, `backend_*` when a server fails.
+ */
+export interface TemplateSource {
+  readonly kind: "local" | "remote";
+  readonly tokenizerHash: string;
+  readonly templateHash: string;
+  /** End-of-turn token first. */
+  readonly endIds: readonly number[];
+  /** The conversation as text with the generation prompt; the last message is never an assistant's. */
+  render(messages: readonly Message[], tools: readonly ToolSchema[]): Promise<string>;
+  /** Special tokens in the text become their ids; none are added. */
+  encode(text: string): Promise<Encoded>;
+  decode(ids: readonly number[], keepSpecial: boolean): Promise<string>;
+  markerId(marker: string): number | null;
+}
+
+/** Markers that parsers look for; a remote tokenizer is asked about these when it is opened. */
+export const KNOWN_MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>"] as const;
+
+/** A message as chat templates expect it, in the shape of the OpenAI API. Arguments become an object where they are JSON. */
+export function templateMessage(message: Message): Record<string, unknown> {
+  return {
+    role: message.role,
+    content: message.content,
+    ...(message.toolCalls === undefined || message.toolCalls.length === 0
+      ? {}
+      : {
+          tool_calls: message.toolCalls.map((call) => ({
+            id: call.id,
+            type: "function",
+            function: { name: call.name, arguments: argumentsValue(call.arguments) },
+          })),
+        }),
+    ...(message.toolCallId === undefined ? {} : { tool_call_id: message.toolCallId }),
+    ...(message.name === undefined ? {} : { name: message.name }),
+    ...(message.reasoning ? { reasoning_content: message.reasoning } : {}),
+  };
+}
+
+/** A tool as chat templates expect it. */
+export function templateTool(tool: ToolSchema): Record<string, unknown> {
+  return {
+    type: "function",
+    function: { name: tool.name, description: tool.description, parameters: tool.parameters },
+  };
+}
+
+function argumentsValue(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : text;
+  } catch {
+    return text;
+  }
+}

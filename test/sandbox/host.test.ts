@@ -1,0 +1,140 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { systemClock } from "../../src/clock.ts";
+import { silentLog } from "../../src/log.ts";
+import { createSandboxHost } from "../../src/sandbox/host.ts";
+import { createHostImage } from "../../src/sandbox/host-image.ts";
+import { inspectMachine } from "../../src/sandbox/probe.ts";
+import { seccompFilter } from "../../src/sandbox/seccomp.ts";
+import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
+import { eventually, leftSince, NOTHING, residue } from "../support/leaks.ts";
+import { TEST_LIMITS, testSandboxHost } from "../support/sandbox-host.ts";
+
+const never = new AbortController().signal;
+const options = { image: "host", limits: TEST_LIMITS };
+
+function hostWith(changes: object) {
+  return createSandboxHost({
+    bwrapPath: "/nowhere/bwrap",
+    sandboxUid: TEST_SANDBOX_UID,
+    images: [createHostImage({ usrLocal: false })],
+    clock: systemClock,
+    log: silentLog,
+    sandboxesMax: 2,
+    sweepOrphans: () => {},
+    ...changes,
+  });
+}
+
+describe("createSandboxHost", () => {
+  test("rejects a start that fails with what bwrap or its stage said, and leaves nothing", async () => {
+    const before = residue();
+    const host = hostWith({});
+    expect(host.open(options, never)).rejects.toThrow(/sandbox_lost.*\/nowhere\/bwrap/);
+    expect(host.start({ ...options, argv: ["true"] }, never)).rejects.toThrow(/sandbox_lost.*\/nowhere\/bwrap/);
+    await host.close();
+    expect(await leftSince(before)).toEqual(NOTHING);
+  });
+
+  test("rejects with sandbox_lost when the files do not fit on the disk", async () => {
+    await using closer = new AsyncDisposableStack();
+    const host = closer.adopt(await testSandboxHost(), (each) => each.close());
+    const files = [{ path: "/workspace/big", bytes: new Uint8Array(TEST_LIMITS.diskBytes + 1) }];
+    expect(host.open({ ...options, files }, never)).rejects.toThrow("sandbox_lost");
+    await eventually(() => host.live === 0);
+    expect(host.live).toBe(0);
+  });
+
+  test("counts what lives and refuses one more than its bound", async () => {
+    await using closer = new AsyncDisposableStack();
+    const { testBwrap } = await import("../support/bwrap.ts");
+    const host = closer.adopt(hostWith({ bwrapPath: await testBwrap() }), (each) => each.close());
+    const boxes = await Promise.all([host.open(options, never), host.open(options, never)]);
+    expect(host.live).toBe(2);
+    expect(host.open(options, never)).rejects.toThrow("2 sandboxes live already");
+    await boxes[0]?.close();
+    await (await host.open(options, never)).close();
+  });
+
+  test("refuses to run sandboxes as root", () => {
+    if (process.getuid?.() !== 0) return; // only root could
+    expect(() => hostWith({ sandboxUid: 0 })).toThrow("other than 0");
+    expect(() => hostWith({ sandboxUid: null })).toThrow("other than 0");
+  });
+
+  test("gives back every descriptor of 20 sandboxes and programs", async () => {
+    await using closer = new AsyncDisposableStack();
+    const host = closer.adopt(await testSandboxHost(), (each) => each.close());
+    const once = async () => {
+      await using box = await host.open(options, never);
+      await box.shell("true", { timeoutMs: 5_000, signal: never });
+      await box.python("1", { timeoutMs: 5_000, signal: never });
+      await using program = await host.start({ ...options, argv: ["true"] }, never);
+      await program.wait(never);
+    };
+    const pipes = () => readdirSync("/proc/self/fd").length;
+    await once();
+    const before = pipes();
+    for (let i = 0; i < 20; i += 1) await once();
+    expect(await eventually(() => pipes() <= before + 4)).toBe(true);
+  });
+});
+
+describe("createHostImage", () => {
+  test("names itself by the package database, and differently with /usr/local", () => {
+    const [plain, again, local] = [false, false, true].map((usrLocal) => createHostImage({ usrLocal }));
+    expect(plain?.id).toMatch(/^host-[0-9a-f]{16}$/);
+    expect(plain?.id).toBe(again?.id ?? "");
+    expect(local?.id).not.toBe(plain?.id ?? "");
+  });
+
+  test("hides /usr/local unless it is asked for", async () => {
+    await using closer = new AsyncDisposableStack();
+    const host = closer.adopt(await testSandboxHost(), (each) => each.close());
+    await using box = await host.open(options, never);
+    expect((await box.shell("ls -A /usr/local", { timeoutMs: 5_000, signal: never })).output).toBe("");
+  });
+
+  test("runs python3, awk and a commit with git", async () => {
+    await using closer = new AsyncDisposableStack();
+    const host = closer.adopt(await testSandboxHost(), (each) => each.close());
+    await using box = await host.open(options, never);
+    const commands =
+      "python3 -c 'import json, math; print(math.pi)' && echo a b | awk '{print $2}' && whoami && git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m first && git log --format=%s";
+    const result = await box.shell(commands, { timeoutMs: 10_000, signal: never });
+    expect(result.output).toEndWith("b\nroot\nfirst\n");
+  });
+});
+
+describe("inspectMachine", () => {
+  test("names what is missing with the command that mends it", async () => {
+    const findings = await inspectMachine(null, TEST_SANDBOX_UID);
+    const bwrap = findings.find((finding) => finding.check === "bubblewrap");
+    expect(bwrap).toMatchObject({ ok: false });
+    expect(bwrap?.fix).toContain("scripts/setup/bubblewrap.ts");
+    expect(findings.filter((finding) => finding.ok && finding.fix !== null)).toEqual([]);
+  });
+});
+
+describe("seccompFilter", () => {
+  test.each(["x64", "arm64"] as const)(
+    "is a valid program on %s: every jump stays inside, every path returns",
+    (arch) => {
+      const bytes = seccompFilter(arch);
+      const view = new DataView(bytes.buffer);
+      const count = bytes.length / 8;
+      const [jump, returns] = [0x05, 0x06];
+      for (let i = 0; i < count; i += 1) {
+        const [code, ifTrue, ifFalse] = [
+          view.getUint16(i * 8, true),
+          view.getUint8(i * 8 + 2),
+          view.getUint8(i * 8 + 3),
+        ];
+        if (code === jump) expect(i + 1 + view.getUint32(i * 8 + 4, true)).toBeLessThan(count);
+        else if (code !== returns) expect(i + 1 + Math.max(ifTrue, ifFalse)).toBeLessThan(count);
+      }
+      expect(view.getUint16((count - 1) * 8, true)).toBe(returns);
+      expect(count).toBeLessThan(4_096);
+    },
+  );
+});
