@@ -54,9 +54,9 @@ export class ApiClient {
     if (!response.ok) throw new CliError(describeProblem(method, path, response.status, text));
     const parsed = schema.safeParse(text === "" ? null : JSON.parse(text));
     if (parsed.success) return parsed.data;
-    throw new CliError(
-      `${method} ${path} answered in an unknown form; is the server another version?\n${parsed.error.message}`,
-    );
+    const [issue] = parsed.error.issues;
+    const where = `${issue?.path.map(String).join(".")} ${issue?.message}`;
+    throw new CliError(`${method} ${path} answered in an unknown form (${where}); is the server another version?`);
   }
 
   async #fetch(

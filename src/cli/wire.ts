@@ -46,7 +46,7 @@ export const WireSubmitted = z.object({
 export type WireSubmitted = z.infer<typeof WireSubmitted>;
 
 export const WireResults = z.object({
-  results: z.array(z.object({ seq: z.number(), job: WireJob, trajectory: z.unknown() })),
+  results: z.array(z.object({ seq: z.number(), job: WireJob, trajectory: z.unknown().optional() })),
   next: z.number(),
   last: z.number(),
 });

@@ -15,8 +15,7 @@ export async function runEval(parts: StageParts, live: LiveJob): Promise<void> {
     const verdict = await grade(parts, live, timer.signal);
     timer.signal.throwIfAborted();
     const evalMs = parts.clock.nowMs() - startMs;
-    const trainable = isTrainable(live);
-    finished(parts, await parts.store.endEval({ jobId: job.id, attemptId, verdict, trainable, timing: { evalMs } }));
+    finished(parts, await parts.store.endEval({ jobId: job.id, attemptId, verdict, timing: { evalMs } }));
     parts.observer.stageEnded("eval", evalMs);
   } catch (thrown) {
     const error = stageError(thrown, timer.signal, "handler_error");
@@ -41,9 +40,4 @@ async function grade(parts: StageParts, live: LiveJob, signal: AbortSignal): Pro
     throw new RolloutError("handler_error", `the grader gave ${verdict.reward}, which is no reward`);
   }
   return verdict;
-}
-
-function isTrainable(live: LiveJob): boolean {
-  const outcome = live.claimed.job.outcome;
-  return outcome !== null && outcome.sampledTokens > 0 && (outcome.ledger === "exact" || outcome.ledger === "forked");
 }

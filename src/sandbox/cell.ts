@@ -85,7 +85,9 @@ export class Cell {
       limit.signal.throwIfAborted();
       if (!isUp)
         throw new RolloutError("sandbox_lost", `a sandbox did not start: ${cell.#errors.trim() || "no reason given"}`);
-      cell.#initPid = childrenOf(cell.#process.pid)[0] ?? 0;
+      const [initPid] = childrenOf(cell.#process.pid);
+      if (initPid === undefined) throw new RolloutError("sandbox_lost", "a sandbox ended as soon as it started");
+      cell.#initPid = initPid;
       cell.#rootFd = openRoot(cell.#initPid);
       return cell;
     } catch (error) {

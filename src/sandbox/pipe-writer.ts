@@ -17,7 +17,7 @@ export class PipeWriter implements AsyncDisposable {
     if (this.#ended) return this.#last;
     this.#last = this.#last.then(async () => {
       try {
-        this.#sink.write(bytes);
+        await this.#sink.write(bytes);
         await this.#sink.flush();
       } catch {
         // EPIPE: the program is gone, and its end says what there is to say

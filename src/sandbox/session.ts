@@ -186,8 +186,7 @@ export class Session {
     await limit.release();
     if (wait !== "aborted") return wait;
     if (signal.aborted) {
-      if (leader.hostPid === 0) await this.#cell().kill("closed");
-      else for (const target of ["below", "leader"] as const) this.#send(leader, "SIGKILL", target);
+      await this.#abandon(leader);
       throw signal.reason;
     }
     return leader.end.signal.aborted ? "died" : "late";
@@ -199,10 +198,17 @@ export class Session {
     return this.#start(null, signal);
   }
 
-  /** Kills what is left of the old session first: two of them would share one pipe. */
   async #restart(old: Leader, sink: BoundedOutput | null, signal: AbortSignal): Promise<Leader> {
-    signalProcess(old.hostPid, "SIGKILL");
+    await this.#abandon(old);
     return this.#start(sink, signal);
+  }
+
+  /** Kills a session and sees it gone: two of them would share one pipe. One that has no pid yet takes all with it. */
+  async #abandon(leader: Leader): Promise<void> {
+    if (leader.hostPid === 0) return this.#cell().kill("closed");
+    for (const target of ["below", "leader"] as const) this.#send(leader, "SIGKILL", target);
+    for (let ms = 0; ms < LIMITS.sandboxKillMs && isRunning(leader.hostPid); ms += 1) await this.#clock.sleep(1);
+    leader.end.abort(KILLED);
   }
 
   /** Starts a session; what the old one still had written goes to `sink`. */

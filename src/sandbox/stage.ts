@@ -40,9 +40,20 @@ export function stageArgv(options: StageOptions, command: readonly string[]): st
       : ["/usr/bin/setpriv", `--reuid=${uid}`, `--regid=${uid}`, "--clear-groups", "--no-new-privs", "--"];
   return [
     ...drop,
-    ...["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"],
-    ...["/bin/sh", "-c", STAGE_1, "stage1"],
-    ...[options.bwrapPath, "--args", String(ARGUMENTS_FD), "--"],
+    "/usr/bin/unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "--propagation",
+    "private",
+    "/bin/sh",
+    "-c",
+    STAGE_1,
+    "stage1",
+    options.bwrapPath,
+    "--args",
+    String(ARGUMENTS_FD),
+    "--",
     ...command,
   ];
 }

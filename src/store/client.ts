@@ -22,7 +22,6 @@ function storeOver(connection: Connection): Store {
     submit: (groups, idempotency) => call("submit", { groups, idempotency }),
     claimQueued: (models) => call("claimQueued", models),
     claimAwaitingEval: () => call("claimAwaitingEval", null),
-    nextRetryMs: () => call("nextRetry", null),
     moveJob: (move) => call("moveJob", move),
     saveTurn: (turn) => call("saveTurn", turn),
     saveToolResults: (results) => call("saveToolResults", results),

@@ -146,8 +146,6 @@ export interface Store extends AsyncDisposable {
   /** The next queued job by priority, then age, of one of `models`, with a new attempt; state becomes initializing. */
   claimQueued(models: readonly string[]): Promise<ClaimedJob | null>;
   claimAwaitingEval(): Promise<ClaimedJob | null>;
-  /** When the earliest retry that is not yet due will be, epoch ms; null when none waits. A due one is simply claimed. */
-  nextRetryMs(): Promise<number | null>;
   moveJob(move: {
     jobId: string;
     attemptId: string;
@@ -163,14 +161,8 @@ export interface Store extends AsyncDisposable {
     results: readonly ToolResult[];
   }): Promise<void>;
   endRun(end: RunEnd): Promise<void>;
-  /** A graded job is finished and enters the results log. */
-  endEval(end: {
-    jobId: string;
-    attemptId: string;
-    verdict: Verdict;
-    trainable: boolean;
-    timing: Partial<JobTiming>;
-  }): Promise<Job>;
+  /** A graded job is finished and enters the results log; it is trainable when its ledger holds and tokens were sampled. */
+  endEval(end: { jobId: string; attemptId: string; verdict: Verdict; timing: Partial<JobTiming> }): Promise<Job>;
   /** INIT or RUN failed: the attempt ends, and the job is queued again or finished as failed. */
   failAttempt(end: AttemptEnd): Promise<Aftermath>;
   /** EVAL failed: it alone is repeated, or the job is finished as failed; the paid tokens stay. */

@@ -12,7 +12,6 @@ import { failAttempt } from "./verbs/fail-attempt.ts";
 import { failEval } from "./verbs/fail-eval.ts";
 import { listJobs } from "./verbs/list-jobs.ts";
 import { moveJob } from "./verbs/move-job.ts";
-import { nextRetry } from "./verbs/next-retry.ts";
 import { readArtifact } from "./verbs/read-artifact.ts";
 import { lastEvent, readEvents } from "./verbs/read-events.ts";
 import { readGroup } from "./verbs/read-group.ts";
@@ -28,7 +27,6 @@ export const VERBS = {
   submit,
   claimQueued,
   claimAwaitingEval,
-  nextRetry,
   moveJob,
   saveTurn,
   saveToolResults,

@@ -1,11 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { RolloutError } from "../../src/errors.ts";
 import type { CommandResult, Sandbox, SandboxHost, SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
 
+setDefaultTimeout(60_000);
+
 export interface SandboxContract {
-  createHost(): Promise<SandboxHost>;
+  createHost: () => Promise<SandboxHost>;
   /** An image that `open` accepts, and limits that its own start fits in. */
   options: SandboxOptions;
 }

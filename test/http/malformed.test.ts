@@ -10,7 +10,7 @@ interface Row {
   method?: string;
   path?: string;
   headers?: Record<string, string>;
-  body?: string | Uint8Array;
+  body?: string | Uint8Array<ArrayBuffer>;
   status: number;
   reason: string;
   /** Of the first fault, or a part of the detail where there is none. */

@@ -1,10 +1,12 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { childrenOf, descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
 import { testBwrap } from "../support/bwrap.ts";
 import { eventually, leftSince, NOTHING, processesMarked, residue } from "../support/leaks.ts";
+
+setDefaultTimeout(60_000);
 
 const SERVER = join(import.meta.dir, "../programs/storm-server.ts");
 const ROUNDS = 3;

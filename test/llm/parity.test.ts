@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { createLlamaCppEngine } from "../../src/llm/engines/llamacpp.ts";
 import { createHttp, parseAddress } from "../../src/llm/http.ts";
@@ -10,6 +10,9 @@ import type { Renderer } from "../../src/tokens/renderer.ts";
 import type { Message } from "../../src/trajectory/message.ts";
 import { type RealModel, startRealModel } from "../support/model.ts";
 import { TEMPLATES, tokenizerFolder } from "../support/tokenizer-folder.ts";
+
+// The real server shares its cores with everything else that runs.
+setDefaultTimeout(30_000);
 
 const never = new AbortController().signal;
 

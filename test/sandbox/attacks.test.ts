@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +7,8 @@ import { descendantsOf } from "../../src/sandbox/process-tree.ts";
 import type { Sandbox, SandboxHost } from "../../src/sandbox/sandbox.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { TEST_LIMITS, testSandboxHost } from "../support/sandbox-host.ts";
+
+setDefaultTimeout(60_000);
 
 const never = new AbortController().signal;
 const options = { image: "host", limits: TEST_LIMITS };

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
@@ -9,6 +9,8 @@ import { seccompFilter } from "../../src/sandbox/seccomp.ts";
 import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
 import { eventually, leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { TEST_LIMITS, testSandboxHost } from "../support/sandbox-host.ts";
+
+setDefaultTimeout(60_000);
 
 const never = new AbortController().signal;
 const options = { image: "host", limits: TEST_LIMITS };

@@ -70,7 +70,7 @@ describe("requestCancel", () => {
 
     const evaluating = await bringTo(store, "evaluating");
     await store.requestCancel(evaluating.jobId);
-    const graded = { ...evaluating, verdict: aVerdict(), trainable: true, timing: {} };
+    const graded = { ...evaluating, verdict: aVerdict(), timing: {} };
     expect(await store.endEval(graded)).toMatchObject({ outcome: CANCELLED });
 
     const failing = await bringTo(store, "initializing");
@@ -136,7 +136,7 @@ describe("recover", () => {
     expect(await store.recover()).toEqual({ requeued: 0, evalsRepeated: 1 });
     const again = await store.claimAwaitingEval();
     expect(again).toMatchObject({ attemptId: at.attemptId, carry: { answer: "2" } });
-    const job = await store.endEval({ ...at, verdict: aVerdict(), trainable: true, timing: {} });
+    const job = await store.endEval({ ...at, verdict: aVerdict(), timing: {} });
     expect(job).toMatchObject({ outcome: { reward: 1 }, attempts: [{ endReason: "answered" }] });
     expect((await store.trajectory(at.jobId))?.evaluation?.attempt).toBe(2);
   });

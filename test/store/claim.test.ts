@@ -76,11 +76,9 @@ describe("failAttempt", () => {
     const error = new RolloutError("sandbox_lost", "it is gone");
     const after = await store.failAttempt({ ...at, stage: "run", error, backendIds: ["bck_1"] });
     expect(after).toEqual({ kind: "retry", notBeforeMs: clock.ms + 500 });
-    expect(await store.nextRetryMs()).toBe(clock.ms + 500);
     clock.ms += 499;
     expect(await store.claimQueued(["policy"])).toBeNull();
     clock.ms += 1;
-    expect(await store.nextRetryMs()).toBeNull();
     const { job, attemptId } = await claim(store);
     expect(attemptId).not.toBe(at.attemptId);
     const lost = { reason: "sandbox_lost", blame: "infra", stage: "run", detail: "it is gone" };
@@ -147,7 +145,6 @@ describe("failEval", () => {
     const end = { ...at, stage: "eval", error, backendIds: [] } as const;
     expect(await store.failEval(end)).toEqual({ kind: "retry", notBeforeMs: clock.ms + 500 });
     expect(await store.claimAwaitingEval()).toBeNull();
-    expect(await store.nextRetryMs()).toBe(clock.ms + 500);
     clock.ms += 500;
     expect((await store.claimAwaitingEval())?.attemptId).toBe(at.attemptId);
     const after = await store.failEval(end);
@@ -220,7 +217,6 @@ describe("trajectory", () => {
     await store.endEval({
       ...at,
       verdict: { reward: 0.5, rewards: {}, report: { a: 1 }, log: "half", grading: "shared_process" },
-      trainable: true,
       timing: {},
     });
     const whole = await store.trajectory(at.jobId);

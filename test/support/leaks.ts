@@ -5,7 +5,7 @@ import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
 const WAIT_MS_MAX = 5_000;
 const POLL_MS = 5;
 
-/** What a test may leave behind: running processes below this one, mounts, and names where temporary files lie. */
+/** What a test may leave behind: running processes below this one, mounts, and names where roots are mounted. */
 export interface Residue {
   processes: number[];
   mounts: number;
@@ -17,7 +17,7 @@ export function residue(): Residue {
   return {
     processes: descendantsOf(process.pid).filter(isRunning),
     mounts: readFileSync("/proc/self/mountinfo", "utf8").split("\n").length,
-    files: ["/mnt", "/dev/shm", "/run"].flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`)),
+    files: ["/mnt", "/srv"].flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`)),
   };
 }
 

@@ -38,6 +38,7 @@ export async function anApp(over: Partial<AppDeps> = {}) {
     store,
     clock,
     deps,
+    drain,
     /** Sends JSON, and gives status and parsed answer. */
     ask: (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
       ask(app, { method, path, body, headers }),
@@ -107,7 +108,16 @@ function fakeRollouts(store: Store, clock: SetClock): Rollouts {
       if (!job) throw new RequestError("job_unknown", `there is no job ${jobId}`);
       return job;
     },
-    handlers: () => [{ name: "math", source: "built-in", tools: ["python"], toolFormat: "auto", carry: ["answer"] }],
+    handlers: () => [
+      {
+        name: "math",
+        source: "built-in",
+        tools: ["python"],
+        toolFormat: "auto",
+        carry: ["answer"],
+        taskSchema: { type: "object" },
+      },
+    ],
     images: () => [{ name: "host", id: "abc", source: "host" }],
     status: () => ({
       pools: { init: { slots: 4, busy: 0 }, run: { slots: 8, busy: 1 }, eval: { slots: 2, busy: 0 } },

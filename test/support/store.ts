@@ -59,7 +59,7 @@ export async function bringTo(store: Store, state: State): Promise<{ jobId: stri
     ["running", () => store.moveJob({ ...at, from: "ready", to: "running", timing: {} })],
     ["awaiting_eval", () => store.saveTurn({ ...at, record: aTurn() }).then(() => store.endRun(aRunEnd(at)))],
     ["evaluating", () => store.claimAwaitingEval()],
-    ["finished", () => store.endEval({ ...at, verdict: aVerdict(), trainable: true, timing: { evalMs: 40 } })],
+    ["finished", () => store.endEval({ ...at, verdict: aVerdict(), timing: { evalMs: 40 } })],
   ];
   for (const [reached, step] of steps) {
     await step();

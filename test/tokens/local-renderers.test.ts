@@ -1,8 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createLocalRenderers, type LocalRenderer } from "../../src/tokens/local-renderers.ts";
 import type { Rendered } from "../../src/tokens/renderer.ts";
 import type { Message } from "../../src/trajectory/message.ts";
 import { TEMPLATES, tokenizerFolder } from "../support/tokenizer-folder.ts";
+
+// The real server shares its cores with everything else that runs.
+setDefaultTimeout(30_000);
 
 const renderers = createLocalRenderers();
 const folders: AsyncDisposable[] = [];

@@ -37,13 +37,13 @@ describe("replaceOnce", () => {
 
 describe("insertAfter", () => {
   test.each([
-    ["a\nb\n", 0, "x", "x\na\nb\n", 1],
-    ["a\nb\n", 1, "x\ny\n", "a\nx\ny\nb\n", 2],
-    ["a\nb\n", 2, "x", "a\nb\nx\n", 3],
-    ["a\nb", 2, "x", "a\nb\nx", 3],
-    ["a\nb", 1, "x", "a\nx\nb", 2],
-    ["", 0, "x", "x\n", 1],
-  ])("puts whole lines into %j after line %d", (text, after, inserted, expected, line) => {
+    { text: "a\nb\n", after: 0, inserted: "x", expected: "x\na\nb\n", line: 1 },
+    { text: "a\nb\n", after: 1, inserted: "x\ny\n", expected: "a\nx\ny\nb\n", line: 2 },
+    { text: "a\nb\n", after: 2, inserted: "x", expected: "a\nb\nx\n", line: 3 },
+    { text: "a\nb", after: 2, inserted: "x", expected: "a\nb\nx", line: 3 },
+    { text: "a\nb", after: 1, inserted: "x", expected: "a\nx\nb", line: 2 },
+    { text: "", after: 0, inserted: "x", expected: "x\n", line: 1 },
+  ])("puts whole lines into $text after line $after", ({ text, after, inserted, expected, line }) => {
     expect(insertAfter(text, after, inserted)).toEqual({ text: expected, line });
   });
 

@@ -1,9 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { LIMITS } from "../../src/limits.ts";
 import type { Sandbox, SandboxHost } from "../../src/sandbox/sandbox.ts";
 import { cutMiddle } from "../../src/tools/observation.ts";
 import { createToolbox, TOOL_NAMES } from "../../src/tools/toolbox.ts";
 import { TEST_LIMITS, testSandboxHost } from "../support/sandbox-host.ts";
+
+setDefaultTimeout(60_000);
 
 const never = new AbortController().signal;
 const toolbox = createToolbox(TOOL_NAMES);

@@ -2,7 +2,6 @@ import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { AppDeps } from "../deps.ts";
 import { mount } from "../mount.ts";
 import { problem } from "../problems.ts";
-import { taskSchema } from "../task-schema.ts";
 import { backendToWire } from "../to-wire.ts";
 
 const tag = "service";
@@ -66,7 +65,7 @@ export function addServiceRoutes(app: OpenAPIHono, deps: AppDeps): void {
           tools: handler.tools,
           tool_format: handler.toolFormat,
           carry: handler.carry,
-          task_schema: taskSchema(),
+          task_schema: handler.taskSchema,
         })),
       ),
   );

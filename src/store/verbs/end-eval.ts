@@ -9,7 +9,6 @@ interface Input {
   jobId: string;
   attemptId: string;
   verdict: Verdict;
-  trainable: boolean;
   timing: Partial<JobTiming>;
 }
 
@@ -21,6 +20,7 @@ export function endEval(context: VerbContext, input: Input): Job {
   assert(row.endReason, `job ${row.id} has ended RUN for a reason`);
   endEvaluation(context, input.attemptId, { verdict: input.verdict });
   if (row.cancelRequested) return finishJob(context, row, { ...CANCELLED, timing: input.timing });
-  const graded = { verdict: input.verdict, trainable: input.trainable };
+  const isExact = row.ledger === "exact" || row.ledger === "forked";
+  const graded = { verdict: input.verdict, trainable: isExact && row.sampledTokens > 0 };
   return finishJob(context, row, { endReason: row.endReason, error: row.error, graded, timing: input.timing });
 }
