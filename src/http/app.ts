@@ -20,7 +20,7 @@ import { addTrajectoryRoutes } from "./routes/trajectory.ts";
  * The API as one app, that `startHttp` listens with and tests ask directly. `drain` resolves when every event stream
  * has ended, which they do once `deps.closing` has aborted.
  */
-export function createApp(deps: AppDeps): { app: OpenAPIHono; drain(): Promise<void> } {
+export function createApp(deps: AppDeps): { app: OpenAPIHono; drain: () => Promise<void> } {
   const app = new OpenAPIHono();
   const streams = new Supervisor(deps.log);
   app.onError((error, c) => answerError(c, error, deps.log));

@@ -1,5 +1,4 @@
 import { chmodSync, existsSync, statSync, unlinkSync } from "node:fs";
-import type { Hono } from "hono";
 import type { Clock } from "../clock.ts";
 import { LIMITS } from "../limits.ts";
 
@@ -20,8 +19,13 @@ export class ListenError extends Error {
   override readonly name = "ListenError";
 }
 
+/** What a Hono app is to this file. */
+interface App {
+  fetch(request: Request, bindings: object): Response | Promise<Response>;
+}
+
 /** Listens with an app. Throws ListenError when the address cannot be had. */
-export function startHttp(app: Pick<Hono, "fetch">, address: HttpAddress, clock: Clock): HttpServer {
+export function startHttp(app: App, address: HttpAddress, clock: Clock): HttpServer {
   const server = listen(app, address);
   return {
     url: "unix" in address ? `unix:${address.unix}` : `http://${bracket(address.host)}:${server.port}`,
@@ -39,7 +43,7 @@ export function startHttp(app: Pick<Hono, "fetch">, address: HttpAddress, clock:
 
 type Fetch = (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>;
 
-function listen(app: Pick<Hono, "fetch">, address: HttpAddress): Bun.Server<undefined> {
+function listen(app: App, address: HttpAddress): Bun.Server<undefined> {
   const fetch: Fetch = (request, server) => {
     // Long polls and event streams are silent for longer than any idle bound.
     server.timeout(request, 0);
@@ -49,7 +53,14 @@ function listen(app: Pick<Hono, "fetch">, address: HttpAddress): Bun.Server<unde
   const common = { fetch, maxRequestBodySize: LIMITS.bodyBytesMax * 16, development: false } as const;
   try {
     if (!("unix" in address)) {
-      return Bun.serve({ ...common, hostname: address.host, port: address.port, idleTimeout: 0 });
+      // Unless told not to, Bun shares a port: a second server would take every other request without a word.
+      return Bun.serve({
+        ...common,
+        hostname: address.host,
+        port: address.port,
+        idleTimeout: 0,
+        reusePort: false,
+      });
     }
     removeStaleSocket(address.unix);
     const server = Bun.serve({ ...common, unix: address.unix });

@@ -6,8 +6,8 @@ import {
   type Encoded,
   KNOWN_MARKERS,
   type TemplateSource,
-  templateMessage,
   templateTool,
+  wireMessage,
 } from "../tokens/template-source.ts";
 import { Content, Pieces, Prompt, Props, Tokens } from "./engines/llamacpp-api.ts";
 import { faultOfStatus } from "./fault.ts";
@@ -33,7 +33,7 @@ export async function openLlamaCppSource(http: Http, signal: AbortSignal): Promi
     templateHash: createHash("sha256").update(props.chat_template).digest("hex"),
     endIds,
     render: (messages, tools) =>
-      ask.render({ messages: messages.map(templateMessage), tools: tools.map(templateTool) }, never),
+      ask.render({ messages: messages.map(wireMessage), tools: tools.map(templateTool) }, never),
     encode: (text) => ask.encode(text, never),
     decode: (ids, keepSpecial) => ask.decode(ids, keepSpecial, never),
     markerId: (marker) => markers.get(marker) ?? null,

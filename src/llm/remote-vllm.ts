@@ -7,8 +7,8 @@ import {
   type Encoded,
   KNOWN_MARKERS,
   type TemplateSource,
-  templateMessage,
   templateTool,
+  wireMessage,
 } from "../tokens/template-source.ts";
 import { DetokenizeAnswer, TokenizeAnswer } from "./engines/vllm-api.ts";
 import { faultOfStatus, invalid } from "./fault.ts";
@@ -41,7 +41,7 @@ export async function openVllmSource(http: Http, model: string, signal: AbortSig
     tokenizerHash: hash.digest("hex"),
     templateHash: createHash("sha256").update(shown).digest("hex"),
     endIds,
-    render: (list, tools) => ask.render({ messages: list.map(templateMessage), tools: tools.map(templateTool) }, never),
+    render: (list, tools) => ask.render({ messages: list.map(wireMessage), tools: tools.map(templateTool) }, never),
     encode: (text) => ask.encode(text, never),
     decode: (ids, keepSpecial) => (keepSpecial ? ask.decode(ids, never) : ask.decodePlain(ids, endIds, never)),
     markerId: (marker) => markers.get(marker) ?? null,

@@ -11,23 +11,35 @@ export interface BwrapArgsOptions {
   env: Readonly<Record<string, string>>;
 }
 
+const NAMESPACES = ["user", "pid", "ipc", "uts", "net", "cgroup-try"].map((name) => `--unshare-${name}`);
+const CONFINED = ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--as-pid-1", "--hostname", "sandbox"];
+const KERNEL_FOLDERS = ["--proc", "/proc", "--dev", "/dev"];
+
 /** Options of bwrap for `--args`: all namespaces, no capability, no network. The order is the order of mounting. */
 export function bwrapArgs({ image, root, env }: BwrapArgsOptions): string[] {
   const variables = { PATH: image.path, HOME: "/root", LANG: "C.UTF-8", TERM: "dumb", ...env };
+  // A tmpfs of bwrap bounds bytes but not inodes (1 kB of kernel memory each), so shared memory lives on the root,
+  // in a folder that stage 1 made: bwrap looks for its sources before it makes anything.
+  const sharedMemory = ["--bind", `${root}/run/shm`, "/dev/shm"];
+  // bwrap's /dev is a writable tmpfs of half the machine's memory.
+  const closedDevices = ["--remount-ro", "/dev"];
+  const environment = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
   return [
-    ...["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"],
-    ...["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--as-pid-1", "--hostname", "sandbox"],
-    ...["--bind", root, "/"],
+    ...NAMESPACES,
+    ...CONFINED,
+    "--bind",
+    root,
+    "/",
     ...image.mounts,
-    ...["--proc", "/proc", "--dev", "/dev"],
-    // A tmpfs of bwrap bounds bytes but not inodes (1 kB of kernel memory each), so shared memory lives on the root,
-    // in a folder that stage 1 made: bwrap looks for its sources before it makes anything.
-    ...["--bind", `${root}/run/shm`, "/dev/shm"],
-    // bwrap's /dev is a writable tmpfs of half the machine's memory.
-    ...["--remount-ro", "/dev"],
+    ...KERNEL_FOLDERS,
+    ...sharedMemory,
+    ...closedDevices,
     "--clearenv",
-    ...Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]),
-    ...["--chdir", "/", "--seccomp", String(SECCOMP_FD)],
+    ...environment,
+    "--chdir",
+    "/",
+    "--seccomp",
+    String(SECCOMP_FD),
   ];
 }
 

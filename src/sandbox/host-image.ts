@@ -10,7 +10,11 @@ const ID_CHARS = 16;
 const ROOT_FOLDERS = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /** Of `/etc`, what programs in `/usr` need to run: tables of names and links into `/usr`, nothing about this machine. */
 const ETC_BOUND = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
-const EMPTY_FOLDERS = ["etc", "home", "run", "var", "workspace"];
+const OWN_FOLDERS = [
+  ["0755", "/etc", "/home", "/run", "/var", "/workspace"],
+  ["0700", "/root"],
+  ["1777", "/tmp", "/var/tmp"],
+].flatMap(([mode = "", ...folders]) => folders.flatMap((folder) => ["--perms", mode, "--dir", folder]));
 
 export interface HostImageOptions {
   /** Shows `/usr/local` too, with whatever was put there by hand; it is masked otherwise. */
@@ -23,18 +27,13 @@ export function createHostImage(options: HostImageOptions): SandboxImage {
   const local = masked
     ? ["--size", "4096", "--perms", "0755", "--tmpfs", "/usr/local", "--remount-ro", "/usr/local"]
     : [];
+  const rootFolders = ROOT_FOLDERS.flatMap(mountOfRootFolder);
+  const etc = ETC_BOUND.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", path, path]);
   return {
     name: "host",
     id: hostImageId(options),
     source: options.usrLocal ? "this machine's /usr" : "this machine's /usr without /usr/local",
-    mounts: [
-      ...EMPTY_FOLDERS.flatMap((name) => ["--dir", `/${name}`]),
-      ...["--perms", "0700", "--dir", "/root"],
-      ...["/tmp", "/var/tmp"].flatMap((folder) => ["--perms", "1777", "--dir", folder]),
-      ...["--ro-bind", "/usr", "/usr", ...local],
-      ...ROOT_FOLDERS.flatMap(mountOfRootFolder),
-      ...ETC_BOUND.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", path, path]),
-    ],
+    mounts: [...OWN_FOLDERS, "--ro-bind", "/usr", "/usr", ...local, ...rootFolders, ...etc],
     files: ETC_FILES,
     path: options.usrLocal
       ? "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

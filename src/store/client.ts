@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { assert, RequestError, RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
+import { workerUrl } from "../worker-url.ts";
 import { type Answer, type FromWorker, receiveError, type ToWorker } from "./messages.ts";
 import type { AttemptEnd, EndedAttempt, Store } from "./store.ts";
 import type { VerbInput, VerbName, VerbOutput } from "./verbs.ts";
@@ -70,7 +71,7 @@ interface Pending {
  */
 class Connection {
   readonly #clock: Clock;
-  readonly #worker = new Worker(new URL("./worker.ts", import.meta.url));
+  readonly #worker = new Worker(workerUrl("store/worker.ts"));
   readonly #opened = Promise.withResolvers<void>();
   readonly #closed = Promise.withResolvers<void>();
   readonly #pending = new Map<number, Pending>();

@@ -27,20 +27,26 @@ export interface TemplateSource {
 /** Markers that parsers look for; a remote tokenizer is asked about these when it is opened. */
 export const KNOWN_MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>"] as const;
 
-/** A message as chat templates expect it, in the shape of the OpenAI API. Arguments become an object where they are JSON. */
+/** A message as chat templates expect it: arguments as an object, where they are one. */
 export function templateMessage(message: Message): Record<string, unknown> {
+  return shape(message, argumentsValue);
+}
+
+/** A message as the OpenAI API has it on the wire: arguments as text; the server makes the template's form of it. */
+export function wireMessage(message: Message): Record<string, unknown> {
+  return shape(message, (text) => text);
+}
+
+function shape(message: Message, argumentsOf: (text: string) => unknown): Record<string, unknown> {
+  const calls = (message.toolCalls ?? []).map((call) => ({
+    id: call.id,
+    type: "function",
+    function: { name: call.name, arguments: argumentsOf(call.arguments) },
+  }));
   return {
     role: message.role,
     content: message.content,
-    ...(message.toolCalls === undefined || message.toolCalls.length === 0
-      ? {}
-      : {
-          tool_calls: message.toolCalls.map((call) => ({
-            id: call.id,
-            type: "function",
-            function: { name: call.name, arguments: argumentsValue(call.arguments) },
-          })),
-        }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(message.toolCallId === undefined ? {} : { tool_call_id: message.toolCallId }),
     ...(message.name === undefined ? {} : { name: message.name }),
     ...(message.reasoning ? { reasoning_content: message.reasoning } : {}),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { type HttpAddress, ListenError, startHttp } from "../../src/http/serve.ts";
 import { LIMITS } from "../../src/limits.ts";
 import { aTurn } from "../support/jobs.ts";
@@ -103,12 +103,32 @@ describe("GET /v1/events", () => {
   test("refuses one stream too many", async () => {
     await using opened = await aServer();
     const streams = await Promise.all(
-      Array.from({ length: LIMITS.eventStreamsMax }, () => opened.app.request("/v1/events")),
+      Array.from({ length: LIMITS.eventStreamsMax }, async () => opened.app.request("/v1/events")),
     );
     const refused = await opened.ask("GET", "/v1/events");
     expect(refused).toMatchObject({ status: 429, body: { reason: "streams_full" } });
     expect(refused.headers.get("retry-after")).toBe("1");
-    await Promise.all(streams.map((stream) => stream.body?.cancel()));
+    await Promise.all(streams.map(async (stream) => stream.body?.cancel()));
+  });
+});
+
+describe("heartbeat", () => {
+  test("is written when 15 s have passed without an event", async () => {
+    let nowMs = 0;
+    let sleeps = 0;
+    const clock: Clock = {
+      nowMs: () => nowMs,
+      sleep: async (ms, signal) => {
+        sleeps += 1;
+        if (sleeps > 1) return new Promise((resolve) => signal?.addEventListener("abort", () => resolve()));
+        expect(ms).toBe(15_000);
+        nowMs += ms;
+      },
+    };
+    await using opened = await anApp({ clock });
+    const reader = readerOf(await opened.app.request("/v1/events"));
+    expect(await readUntil(reader, "still here")).toBe(": rolloutd events\n\n: still here\n\n");
+    await reader.cancel();
   });
 });
 

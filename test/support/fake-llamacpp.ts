@@ -4,8 +4,16 @@ import {
   encodeScripted,
   SCRIPTED_END_ID,
 } from "../../src/llm/engines/scripted-source.ts";
-import type { Message } from "../../src/trajectory/message.ts";
-import { cutConnection, type FakeOptions, type FakeServer, fakeLogprob, fakeTurn, goneAway } from "./fake-model.ts";
+import type { Message, ToolSchema } from "../../src/trajectory/message.ts";
+import {
+  cutConnection,
+  type FakeOptions,
+  type FakeServer,
+  fakeLogprob,
+  fakeTurn,
+  goneAway,
+  unwrapTools,
+} from "./fake-model.ts";
 
 /** A server with llama.cpp's routes and answers, over a tokenizer of bytes. Log-probs are left out inside characters. */
 export function startFakeLlamaCpp(options: FakeOptions = {}): FakeServer {
@@ -34,8 +42,11 @@ export function startFakeLlamaCpp(options: FakeOptions = {}): FakeServer {
         data: [{ id: options.model ?? "fake", owned_by: "llamacpp", meta: { n_vocab: 262, size: options.size ?? 1 } }],
       }),
       "/apply-template": async (request) => {
-        const { messages, tools } = (await request.json()) as { messages: Message[]; tools?: unknown[] };
-        return Response.json({ prompt: await createScriptedSource().render(messages, (tools ?? []) as never) });
+        const { messages, tools } = (await request.json()) as {
+          messages: Message[];
+          tools?: { function: ToolSchema }[];
+        };
+        return Response.json({ prompt: await createScriptedSource().render(messages, unwrapTools(tools)) });
       },
       "/tokenize": async (request) => {
         const body = (await request.json()) as { content: string; parse_special: boolean; with_pieces?: boolean };

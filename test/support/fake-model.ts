@@ -1,4 +1,5 @@
 import { decodeScripted, encodeScripted, SCRIPTED_END_ID } from "../../src/llm/engines/scripted-source.ts";
+import type { ToolSchema } from "../../src/trajectory/message.ts";
 
 /** What a fake server does wrong with one request for tokens. */
 export type FakeFault = "die" | "hang" | "error500" | "overload" | "lengths" | "nan" | "abort" | "garbage" | null;
@@ -61,4 +62,9 @@ export function cutConnection(): Response {
     },
   });
   return new Response(body);
+}
+
+/** Tools of a request as the scripted template takes them: without the envelope that the API has around each. */
+export function unwrapTools(tools: readonly { function: ToolSchema }[] | undefined): ToolSchema[] {
+  return (tools ?? []).map((tool) => tool.function);
 }

@@ -1,6 +1,6 @@
 import { createScriptedSource, decodeScripted, encodeScripted } from "../../src/llm/engines/scripted-source.ts";
 import { byteLevelChar } from "../../src/tokens/byte-level.ts";
-import type { Message } from "../../src/trajectory/message.ts";
+import type { Message, ToolSchema } from "../../src/trajectory/message.ts";
 import {
   cutConnection,
   type FakeFault,
@@ -9,6 +9,7 @@ import {
   fakeLogprob,
   fakeTurn,
   goneAway,
+  unwrapTools,
 } from "./fake-model.ts";
 
 export interface FakeVllmOptions extends FakeOptions {
@@ -101,11 +102,19 @@ function models(model: string, options: FakeOptions) {
 }
 
 async function tokenize(body: unknown): Promise<Response> {
-  const ask = body as { prompt?: string; messages?: Message[]; tools?: unknown[] };
-  const text = ask.prompt ?? (await createScriptedSource().render(ask.messages ?? [], (ask.tools ?? []) as never));
+  const ask = body as { prompt?: string; messages?: Message[]; tools?: { function: ToolSchema }[] };
+  const calls = (ask.messages ?? []).flatMap((message) => (message as { tool_calls?: WireCall[] }).tool_calls ?? []);
+  if (calls.some((call) => typeof call.function.arguments !== "string")) {
+    return problem(400, "arguments: Input should be a valid string", "BadRequestError");
+  }
+  const text = ask.prompt ?? (await createScriptedSource().render(ask.messages ?? [], unwrapTools(ask.tools)));
   const tokens = encodeScripted(text).ids;
   const token_strs = tokens.map((id) => (id < 256 ? byteLevelChar(id) : decodeScripted([id], true)));
   return Response.json({ count: tokens.length, max_model_len: 4_096, tokens, token_strs });
+}
+
+interface WireCall {
+  function: { arguments: unknown };
 }
 
 function sample(options: FakeOptions, body: CompletionBody) {

@@ -5,11 +5,11 @@ import { DEFAULT_LIMITS } from "../../src/job/limits.ts";
 import { silentLog } from "../../src/log.ts";
 import type { SandboxHost } from "../../src/sandbox/sandbox.ts";
 import { createRegistry } from "../../src/tasks/registry.ts";
-import { aSandboxHost } from "../support/sandboxes.ts";
+import { testSandboxHost } from "../support/sandbox-host.ts";
 
 let sandboxes: SandboxHost;
 beforeAll(async () => {
-  sandboxes = await aSandboxHost();
+  sandboxes = await testSandboxHost();
 });
 afterAll(async () => {
   expect(sandboxes.live).toBe(0);
