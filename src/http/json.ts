@@ -85,6 +85,8 @@ class Scanner {
     const keys = this.#keys.at(-1);
     if (keys?.has(key)) throw this.#invalid(key, "is given twice");
     keys?.add(key);
+    // Copied to another object it would be lost, or change what the object is.
+    if (key === "__proto__") throw this.#invalid(key, "is no name that a field may have");
     this.#skip(SPACE);
     if (this.#text[this.#at] !== ":") throw this.#unreadable('":" expected');
     this.#at += 1;
@@ -104,9 +106,14 @@ class Scanner {
       if (slashes % 2 === 0) break;
     }
     this.#at = end + 1;
-    const token = this.#text.slice(start, this.#at);
+    const value = this.#unescape(start);
+    if (!value.isWellFormed()) throw this.#invalid(null, "holds half of a surrogate pair, which UTF-8 cannot keep");
+    return value;
+  }
+
+  #unescape(start: number): string {
     try {
-      return String(JSON.parse(token));
+      return String(JSON.parse(this.#text.slice(start, this.#at)));
     } catch {
       this.#at = start;
       throw this.#unreadable("a string with a bad escape or a bare control character");

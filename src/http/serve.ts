@@ -44,11 +44,7 @@ export function startHttp(app: App, address: HttpAddress, clock: Clock): HttpSer
 type Fetch = (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>;
 
 function listen(app: App, address: HttpAddress): Bun.Server<undefined> {
-  const fetch: Fetch = (request, server) => {
-    // Long polls and event streams are silent for longer than any idle bound.
-    server.timeout(request, 0);
-    return app.fetch(request, { server });
-  };
+  const fetch: Fetch = (request, server) => app.fetch(request, { server });
   // The app refuses a body that is too large with a problem document; Bun's own bound would answer with bare text.
   const common = { fetch, maxRequestBodySize: LIMITS.bodyBytesMax * 16, development: false } as const;
   try {
@@ -58,18 +54,22 @@ function listen(app: App, address: HttpAddress): Bun.Server<undefined> {
         ...common,
         hostname: address.host,
         port: address.port,
-        idleTimeout: 0,
+        // Long polls and event streams are silent for longer than any idle bound.
+        ...NO_IDLE_BOUND,
         reusePort: false,
       });
     }
     removeStaleSocket(address.unix);
-    const server = Bun.serve({ ...common, unix: address.unix });
+    const server = Bun.serve({ ...common, unix: address.unix, ...NO_IDLE_BOUND });
     chmodSync(address.unix, 0o600);
     return server;
   } catch (cause) {
     throw new ListenError(describe(cause, address), { cause });
   }
 }
+
+/** Bun heeds it on Unix sockets too, where it cuts a silent request after 10 s otherwise; only its types do not know. */
+const NO_IDLE_BOUND: object = { idleTimeout: 0 };
 
 /** A socket file that a killed server left behind; any other file is not ours to remove. */
 function removeStaleSocket(path: string): void {

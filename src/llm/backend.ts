@@ -80,11 +80,16 @@ export class Backend {
     if (this.#down.signal.aborted) this.#down = new AbortController();
   }
 
-  /** No new turn goes there until a probe succeeds; those in flight go on. */
-  suspect(error: RolloutError): void {
+  /**
+   * No new turn goes there until a probe succeeds; those in flight go on. Gives whether that is news: of many turns
+   * that break at once only the first counts, or one crash would look like many.
+   */
+  suspect(error: RolloutError): boolean {
+    if (this.#state !== "healthy") return false;
     this.#state = "unhealthy";
     this.#turnFailures += 1;
     this.detail = error.message;
+    return true;
   }
 
   /** It does not answer: turns in flight end now, with `backend_unreachable`. */

@@ -188,7 +188,7 @@ class Registry implements Backends, SessionHost {
 
   failed(backend: Backend, error: RolloutError): void {
     this.#options.log.warn("llm:turn_failed", { backend_id: backend.id, reason: error.reason, detail: error.detail });
-    backend.suspect(error);
+    if (!backend.suspect(error)) return;
     this.#watches.get(backend.id)?.wake();
     this.#tell();
   }

@@ -19,7 +19,7 @@ export async function runInit(parts: StageParts, live: LiveJob): Promise<boolean
     parts.observer.stageEnded("init", timing.initMs);
     return true;
   } catch (thrown) {
-    const error = stageError(thrown, timer.signal, "handler_error");
+    const error = taskFault(stageError(thrown, timer.signal, "handler_error"));
     await live.sandbox?.close();
     live.sandbox = null;
     await tellHandler(parts, live, error);
@@ -28,6 +28,12 @@ export async function runInit(parts: StageParts, live: LiveJob): Promise<boolean
   } finally {
     await timer.release();
   }
+}
+
+/** Before the agent has done anything, only the task can have filled the sandbox. */
+function taskFault(error: RolloutError): RolloutError {
+  if (error.reason !== "sandbox_limit") return error;
+  return new RolloutError("task_invalid", `the task does not fit into its sandbox: ${error.detail}`, { cause: error });
 }
 
 async function prepare(parts: StageParts, live: LiveJob, signal: AbortSignal): Promise<void> {

@@ -82,15 +82,20 @@ async function work(parts: StageParts, live: LiveJob, run: RunParts): Promise<Ag
   }
 }
 
-/** What crosses to EVAL. A file that is no longer there, or is no regular file, is left out. */
+/** What crosses to EVAL. A file that is no longer there, is no regular file or is too large is left out. */
 async function collect(live: LiveJob, end: AgentEnd): Promise<Carry> {
   const artifacts: { name: string; bytes: Uint8Array }[] = [];
   const { sandbox } = live;
   for (const path of sandbox === null ? [] : carriedPaths(live.handler, live.task)) {
-    const bytes = await sandbox?.readFile(path, LIMITS.sandboxFileBytesMax);
+    const bytes = await sandbox?.readFile(path, LIMITS.sandboxFileBytesMax).catch(nullWhenTooLarge);
     if (bytes) artifacts.push({ name: artifactName(path), bytes });
   }
   return { answer: live.handler.carry.answer ? end.answer : null, artifacts };
+}
+
+function nullWhenTooLarge(error: unknown): null {
+  if (error instanceof RolloutError && error.reason === "sandbox_limit") return null;
+  throw error;
 }
 
 /** What a cancelled run had sampled, so that its trajectory can be read; null before the first session. */

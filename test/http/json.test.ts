@@ -19,7 +19,7 @@ describe("parseJson", () => {
     ['"\\\\"'],
     ["9007199254740991"],
     ["1e300"],
-    ['{"__proto__": 1, "": 2}'],
+    ['{"constructor": 1, "": 2}'],
     ['{"a": 1, "b": {"a": 1}, "c": [{"a": 1}, {"a": 1}]}'],
   ])("gives what JSON.parse gives for %s", (text) => {
     expect(parseJson(text)).toEqual(JSON.parse(text));
@@ -54,6 +54,8 @@ describe("parseJson", () => {
     [`[${"9".repeat(400)}]`, "0", "is no number that a double holds"],
     ['{"a": {"n": 1, "n": 2}}', "a.n", "is given twice"],
     ['{"a": 1, "\\u0061": 2}', "a", "is given twice"],
+    ['{"labels": {"__proto__": "x"}}', "labels.__proto__", "is no name that a field may have"],
+    ['{"task": {"prompt": "\\ud800 alone"}}', "task.prompt", "holds half of a surrogate pair"],
   ])("names the path of what would be lost in %s", (text, path, message) => {
     const error = refusal(text);
     expect(error.reason).toBe("field_invalid");

@@ -142,6 +142,19 @@ describe("startHttp", () => {
     );
   });
 
+  test("lets a long poll be silent for longer than Bun's own 10 s, on a port and on a Unix socket", async () => {
+    using folder = aFolder();
+    const unix = join(folder.path, "api.sock");
+    await using port = await aServer();
+    await using socket = await aServer({ unix });
+    const answers = await Promise.all([
+      fetch(`${port.url}/v1/results?wait_s=13`),
+      fetch("http://localhost/v1/results?wait_s=13", { unix }),
+    ]);
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200]);
+    expect(socket.server.port).toBeNull();
+  }, 30_000);
+
   test("says that an address is not this machine's", async () => {
     await using opened = await aServer();
     expect(() => startHttp(opened.app, { host: "192.0.2.1", port: 0 }, systemClock)).toThrow(/192\.0\.2\.1/);

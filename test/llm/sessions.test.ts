@@ -135,6 +135,19 @@ describe("a session's turn on a backend that fails", () => {
     await backends[Symbol.asyncDispose]();
   });
 
+  test("loses none of many turns that break at once, and is back after one short pause", async () => {
+    const { backends, clock } = await setUp([
+      { url: "scripted:1", fault: (what, index) => (what === "complete" && index < 40 ? "die" : null) },
+    ]);
+    const sessions = await Promise.all(Array.from({ length: 40 }, (_, index) => open(backends, `job_${index}`)));
+    const running = sessions.map((session) => session.complete(prompt, sampling, never));
+    await clock.advance(2 * LLM_LIMITS.retryMs);
+    expect((await Promise.all(running)).length).toBe(40);
+    for (const session of sessions) session.close();
+    expect(backends.list()[0]?.load).toEqual({ jobs: 0, turns: 0, reservedTokens: 0 });
+    await backends[Symbol.asyncDispose]();
+  });
+
   test("uses one more request and no other backend when a single answer is wrong", async () => {
     const { backends, asked } = await setUp([
       { url: "scripted:1", fault: (what, index) => (what === "complete" && index === 0 ? "nan" : null) },

@@ -12,6 +12,20 @@ const byTurn = (turns: readonly string[]) => ({
   script: ({ prompt }: { prompt: string }) => turns[prompt.split("<|start|>assistant\n").length - 2] ?? NO_FENCE,
 });
 
+/** An agent's Python that overwrites the code of the sandbox's first process and kills the rest. */
+const BRING_DOWN_PID_1 = `\`\`\`python
+import os
+with open("/proc/1/mem", "r+b", buffering=0) as memory:
+    for line in open("/proc/1/maps").read().splitlines():
+        span, mode = line.split()[:2]
+        if "x" in mode and "[" not in line:
+            start, end = (int(part, 16) for part in span.split("-"))
+            memory.seek(start)
+            memory.write(b"\\xcc" * (end - start))
+for pid in os.listdir("/proc"):
+    if pid.isdigit() and int(pid) not in (1, os.getpid()): os.kill(int(pid), 9)
+\`\`\``;
+
 describe("Pipeline", () => {
   test("brings a one-turn task from submission to an exact, graded, trainable trajectory", async () => {
     await using at = await aPipeline({ models: [{ script: () => "3 + 4 = 7\nANSWER: 7" }] });
@@ -55,12 +69,11 @@ describe("Pipeline", () => {
     ["turns_max", { turnsMax: 2 }, bash("true")],
     ["tokens_max", { tokensMax: 5 }, "a very long answer"],
     ["run_timeout", { runMs: 300 }, bash("sleep 30")],
-    ["sandbox_limit", {}, bash("kill -9 -1; sleep 0.1; for i in 1 2 3; do kill -9 1; done")],
+    ["sandbox_limit", {}, BRING_DOWN_PID_1],
   ] as const)("grades as truncated what ended by %s", async (endReason, limits, turn) => {
     await using at = await aPipeline({ models: [{ script: () => turn }] });
-    const [jobId = ""] = await at.submit(A_SHELL_TASK, { limits });
+    const [jobId = ""] = await at.submit({ ...A_SHELL_TASK, tools: ["bash", "python"] }, { limits });
     const { outcome, attempts } = await at.finish(jobId);
-    if (endReason === "sandbox_limit" && outcome?.endReason === "repetition") return; // the shell survived being killed
     expect(outcome).toMatchObject({ status: "truncated", endReason, reward: 0, error: null });
     expect(attempts).toHaveLength(1);
   });

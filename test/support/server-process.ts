@@ -1,0 +1,73 @@
+import { readFileSync } from "node:fs";
+import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
+import { testBwrap } from "./bwrap.ts";
+import { eventually } from "./leaks.ts";
+
+const ROOT = `${import.meta.dir}/../..`;
+const START_MS_MAX = 20_000;
+
+export interface ServerProcess extends AsyncDisposable {
+  url: string;
+  /** The pid that was started: the launcher's. */
+  pid: number;
+  /** All processes of the server now: launcher, namespace, init, server, sandboxes. */
+  processes(): number[];
+  /** The server proper, below its launcher. */
+  serverPid(): number;
+  log(): string;
+  /** Sends a signal to `pid` (the launcher when left out) and resolves with the exit code when all of it is gone. */
+  end(signal: NodeJS.Signals, pid?: number): Promise<number>;
+}
+
+/** Starts `rolloutd serve` as a user does, from source, on a free port. */
+export async function startServerProcess(
+  flags: readonly string[],
+  env: Record<string, string> = {},
+): Promise<ServerProcess> {
+  const child = Bun.spawn([process.execPath, `${ROOT}/src/cli.ts`, "serve", "--port", "0", ...flags], {
+    env: { ...process.env, ROLLOUTD_BWRAP: await testBwrap(), ...env },
+    stdin: "ignore",
+    stdout: "inherit",
+    stderr: "pipe",
+  });
+  let log = "";
+  const decoder = new TextDecoder();
+  const drained = (async () => {
+    for await (const chunk of child.stderr) log += decoder.decode(chunk, { stream: true });
+  })();
+  const url = () => /"event":"server:listening"[^\n]*?"url":"([^"]+)"/.exec(log)?.[1];
+  await eventually(() => url() !== undefined || child.exitCode !== null, START_MS_MAX);
+  const processes = () => [child.pid, ...descendantsOf(child.pid)].filter(isRunning);
+  const server: ServerProcess = {
+    url: url() ?? "",
+    pid: child.pid,
+    processes,
+    serverPid: () =>
+      processes().find(
+        (pid) => commandOf(pid).includes("--inside-namespace") && commandOf(pid).startsWith(process.execPath),
+      ) ?? 0,
+    log: () => log,
+    async end(signal, pid = child.pid) {
+      const all = processes();
+      process.kill(pid, signal);
+      const code = await child.exited;
+      await drained;
+      const gone = await eventually(() => !all.some(isRunning));
+      if (!gone) throw new Error(`still there after ${signal}: ${all.filter(isRunning).map(commandOf).join("; ")}`);
+      return code;
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null && child.signalCode === null) await server.end("SIGKILL");
+    },
+  };
+  if (server.url === "") throw new Error(`the server did not start (exit code ${await child.exited}):\n${log}`);
+  return server;
+}
+
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return "";
+  }
+}
