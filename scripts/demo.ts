@@ -21,7 +21,7 @@ console.log(`server: ${server.url}, database in ${server.dataDir}`);
 
 const { ApiClient } = await import("../src/cli/api-client.ts");
 const { runDemo } = await import("../src/cli/demo.ts");
-const summary = await runDemo(new ApiClient({ url: server.url, token: null }), outDir, { model: "policy" });
+const summary = await runDemo(new ApiClient({ url: server.url, token: null }), outDir, { model: null });
 
 console.log(`database: ${server.dataDir}`);
 console.log(`all of it took ${((performance.now() - startMs) / 1_000).toFixed(1)} s\n`);

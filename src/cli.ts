@@ -6,6 +6,7 @@ import { createProgram, type LocalCommands } from "./cli/program.ts";
 import { checkTasks } from "./cli/task-check.ts";
 import { systemClock } from "./clock.ts";
 import { ConfigError, readConfig } from "./config.ts";
+import { RolloutError } from "./errors.ts";
 import { enterNamespace, outerPid, resumeInNamespace } from "./launcher.ts";
 import { createLog, silentLog } from "./log.ts";
 import { bwrapChoices, createSandboxes, StartError, startServer } from "./server.ts";
@@ -69,7 +70,10 @@ try {
   }).parseAsync(process.argv);
 } catch (error) {
   if (error instanceof CommanderError) exitCode = error.exitCode;
-  else if (error instanceof CliError || error instanceof ConfigError || error instanceof StartError) {
+  else if (error instanceof RolloutError) {
+    console.error(`rolloutd: ${error.detail}`);
+    exitCode = 1;
+  } else if (error instanceof CliError || error instanceof ConfigError || error instanceof StartError) {
     console.error(`rolloutd: ${error.message}`);
     exitCode = error instanceof CliError ? error.exitCode : 2;
   } else throw error;

@@ -24,7 +24,7 @@ parameters.endpoint_metrics = True
 parameters.endpoint_slots = True
 parameters.use_jinja = True
 server = xllamacpp.Server(parameters)
-print("listening", server.listening_address, flush=True)
+print(f"listening {server.listening_address}", flush=True)
 while os.read(0, 4096):
     pass
 # The server's own threads would keep the interpreter from ending.

@@ -45,18 +45,19 @@ export async function startLlamaCpp(options: LlamaCppOptions): Promise<LlamaCpp>
     child.kill("SIGKILL");
     await child.exited;
   };
-  const output = { text: "" };
+  const said = { stdout: "", stderr: "" };
   const url = Promise.withResolvers<string>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
+  // Its output is read to the end, or a full pipe would stop the server. The two are kept apart: their pieces mix.
+  const read = async (from: "stdout" | "stderr") => {
     const decoder = new TextDecoder();
-    for await (const chunk of stream) {
-      output.text = (output.text + decoder.decode(chunk, { stream: true })).slice(-OUTPUT_CHARS_MAX);
-      const found = /^listening (http:\/\/\S+)$/m.exec(output.text)?.[1];
+    for await (const chunk of child[from]) {
+      said[from] = (said[from] + decoder.decode(chunk, { stream: true })).slice(-OUTPUT_CHARS_MAX);
+      const found = /^listening (http:\/\/\S+)$/m.exec(said.stdout)?.[1];
       if (found !== undefined) url.resolve(found);
     }
   };
-  // Its output is read to the end, or a full pipe would stop the server.
-  void Promise.all([read(child.stdout), read(child.stderr)]).finally(() => url.reject(new Error("it ended")));
+  const ended = () => url.reject(new Error("it ended"));
+  void Promise.all([read("stdout"), read("stderr")]).then(ended, ended);
   const timer = setTimeout(() => url.reject(new Error(`it did not answer within ${START_MS_MAX} ms`)), START_MS_MAX);
   try {
     const address = await url.promise;
@@ -64,7 +65,7 @@ export async function startLlamaCpp(options: LlamaCppOptions): Promise<LlamaCpp>
     return { url: address, pid: child.pid, stop, [Symbol.asyncDispose]: stop };
   } catch (cause) {
     await stop();
-    throw new Error(`llama.cpp did not start: ${String(cause)}\n${output.text}`, { cause });
+    throw new Error(`llama.cpp did not start: ${String(cause)}\n${said.stderr}`, { cause });
   } finally {
     clearTimeout(timer);
   }

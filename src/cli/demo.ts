@@ -24,7 +24,11 @@ const GROUP_SIZE = 8;
  * Submits two Python functions, a word problem and a shell task as groups of 8, follows them, and writes
  * `demo/trajectories.jsonl` and `demo/summary.json` below `outDir`. The model is whatever the server has.
  */
-export async function runDemo(client: ApiClient, outDir: string, options: { model: string }): Promise<DemoSummary> {
+export async function runDemo(
+  client: ApiClient,
+  outDir: string,
+  options: { model: string | null },
+): Promise<DemoSummary> {
   const startMs = performance.now();
   const folder = join(outDir, "demo");
   await mkdir(folder, { recursive: true });
@@ -33,7 +37,8 @@ export async function runDemo(client: ApiClient, outDir: string, options: { mode
     .trim()
     .split("\n")
     .map((line): unknown => JSON.parse(line));
-  const body = { tasks, n: GROUP_SIZE, model: options.model, sampling: { temperature: 1, max_tokens: 48 } };
+  const model = options.model === null ? {} : { model: options.model };
+  const body = { tasks, n: GROUP_SIZE, ...model, sampling: { temperature: 1, max_tokens: 48 } };
   const { groups } = await client.post("/v1/jobs", WireSubmitted, body);
   const jobIds = new Set(groups.flatMap((group) => group.job_ids));
   console.log(`${groups.length} groups of ${GROUP_SIZE} submitted to ${client.url}`);

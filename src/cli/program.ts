@@ -9,7 +9,7 @@ import { printResults } from "./results.ts";
 import { showJob } from "./show.ts";
 import { printStatus } from "./status.ts";
 import { submitFile } from "./submit.ts";
-import { verifyFile } from "./verify.ts";
+import { verifyPath } from "./verify.ts";
 
 /** Commands that need more than HTTP; `cli.ts` gives them. Each resolves with the exit code. */
 export interface LocalCommands {
@@ -77,7 +77,7 @@ function addJobCommands(program: Command, exit: (code: number) => void): void {
     .option("--limit <count>", "take only the first tasks of the file", integer)
     .option("--watch", "follow the jobs to the end, with progress", false)
     .option("--out <file>", "with --watch: write job and trajectory of each result, one JSON object a line")
-    .option("--model <name>", "model to roll out with", "policy")
+    .option("--model <name>", "model to roll out with; default: the one that is registered")
     .option("--temperature <value>", "sampling temperature", Number)
     .option("--top-p <value>", "nucleus sampling", Number)
     .option("--max-tokens <count>", "sampled tokens of one turn", integer)
@@ -145,10 +145,12 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     .option("--json", "one JSON object a line", false)
     .action(async (file: string, options: { json: boolean }) => exit(await local.taskCheck(file, options)));
   program
-    .command("verify <file>")
-    .description("check the token ledgers of exported trajectories: hash chain, ids, masks, log-probs, versions")
+    .command("verify <path>")
+    .description(
+      "check token ledgers (hash chain, ids, masks, log-probs, versions) of a data folder or of exported trajectories",
+    )
     .option("--quiet", "only what is rejected, and the sum", false)
-    .action(async (file: string, options: { quiet: boolean }) => exit(await verifyFile(file, options)));
+    .action(async (path: string, options: { quiet: boolean }) => exit(await verifyPath(path, options)));
   program
     .command("doctor")
     .description("check that this machine can confine sandboxes")
@@ -156,10 +158,10 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     .action(async (options: { json: boolean }) => exit(await local.doctor(options)));
   withServer(program.command("demo"))
     .description("run four small groups on a running server and its model")
-    .option("--model <name>", "model to roll out with", "policy")
+    .option("--model <name>", "model to roll out with; default: the one that is registered")
     .option("--out <folder>", "where demo/ is written", "./rolloutd-demo")
-    .action(async (options: ServerFlags & { model: string; out: string }) => {
-      const summary = await runDemo(clientOf(options), options.out, options);
+    .action(async (options: ServerFlags & { model?: string; out: string }) => {
+      const summary = await runDemo(clientOf(options), options.out, { model: options.model ?? null });
       exit(summary.failed === 0 && summary.rejected === 0 ? 0 : 1);
     });
   program
@@ -178,7 +180,7 @@ interface SubmitFlags extends ServerFlags {
   limit?: number;
   watch: boolean;
   out?: string;
-  model: string;
+  model?: string;
   temperature?: number;
   topP?: number;
   maxTokens?: number;
@@ -195,7 +197,7 @@ function toSubmit(flags: SubmitFlags) {
     limit: flags.limit ?? null,
     watch: flags.watch || flags.out !== undefined,
     out: flags.out ?? null,
-    model: flags.model,
+    model: flags.model ?? null,
     sampling: given({ temperature: flags.temperature, top_p: flags.topP, max_tokens: flags.maxTokens }),
     limits: given({ turns_max: flags.turnsMax }),
     labels: flags.label,

@@ -13,7 +13,8 @@ export interface SubmitOptions {
   watch: boolean;
   /** JSONL file that gets one `{seq, job, trajectory}` a line; only with `watch`. */
   out: string | null;
-  model: string;
+  /** Null: the server's only policy model. */
+  model: string | null;
   sampling: Readonly<Record<string, unknown>>;
   limits: Readonly<Record<string, unknown>>;
   labels: Readonly<Record<string, string>>;
@@ -51,7 +52,7 @@ export async function submitFile(client: ApiClient, path: string, options: Submi
 /** Sent with a key of its own, so that a repeated request after a broken connection makes no second set of jobs. */
 function submitPart(client: ApiClient, tasks: readonly unknown[], options: SubmitOptions): Promise<WireSubmitted> {
   const { n, model, sampling, limits, labels, priority } = options;
-  const body = { tasks, n, model, sampling, limits, labels, priority };
+  const body = { tasks, n, ...(model === null ? {} : { model }), sampling, limits, labels, priority };
   return client.post("/v1/jobs", WireSubmitted, body, { "idempotency-key": newNonce() });
 }
 

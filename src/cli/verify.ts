@@ -1,10 +1,14 @@
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { NativeTrajectory as NativeSchema, type NativeTrajectory, readNative } from "../formats/native.ts";
+import { readTrajectories } from "../store/read-only.ts";
+import { assemble } from "../trajectory/assemble.ts";
 import { type LedgerReport, verify } from "../trajectory/verify.ts";
 import { CliError } from "./api-client.ts";
 import { readRows } from "./read-rows.ts";
 
 /** What a run of `verify` came to. */
-export interface VerifySummary {
+interface VerifySummary {
   exact: number;
   forked: number;
   rejected: number;
@@ -13,8 +17,43 @@ export interface VerifySummary {
   tokens: number;
 }
 
-/** `rolloutd verify FILE`: trajectories as `results --json`, `submit --out` or the API gave them. Exit code. */
-export async function verifyFile(path: string, options: { quiet: boolean }): Promise<number> {
+/** `rolloutd verify PATH`: a data folder, a database, or a file of exported trajectories. Exit code 1 when one is rejected. */
+export function verifyPath(path: string, options: { quiet: boolean }): Promise<number> {
+  if (!existsSync(path)) throw new CliError(`${path}: there is no such file or folder`, 2);
+  if (statSync(path).isDirectory()) return Promise.resolve(verifyDatabase(join(path, "rolloutd.db"), options));
+  return path.endsWith(".db") ? Promise.resolve(verifyDatabase(path, options)) : verifyFile(path, options);
+}
+
+/** Every trajectory of a database: the turn records against the branches, where RUN has ended. */
+function verifyDatabase(file: string, options: { quiet: boolean }): number {
+  const startMs = performance.now();
+  const summary: VerifySummary = { exact: 0, forked: 0, rejected: 0, empty: 0, tokens: 0 };
+  for (const inspected of readTrajectories(file)) {
+    if ("problem" in inspected) {
+      summary.rejected += 1;
+      console.log(`${inspected.jobId}  rejected\n  cannot be read: ${inspected.problem}`);
+      continue;
+    }
+    const { turns, branches } = inspected.trajectory;
+    const report = verify(turns, branches.length > 0 ? branches : assembled(turns));
+    summary.tokens += turns.reduce((sum, turn) => sum + turn.promptIds.length + turn.sampledIds.length, 0);
+    count(summary, report, turns.length);
+    if (!options.quiet || report.verdict === "rejected") console.log(describeReport(inspected.jobId, report));
+  }
+  return finish(summary, startMs);
+}
+
+/** Branches of an attempt whose RUN has not ended; none when the records do not fit together, which `verify` reports. */
+function assembled(turns: Parameters<typeof assemble>[0]) {
+  try {
+    return assemble(turns);
+  } catch {
+    return [];
+  }
+}
+
+/** Trajectories as `results --json`, `submit --out` or the API gave them. */
+async function verifyFile(path: string, options: { quiet: boolean }): Promise<number> {
   const startMs = performance.now();
   const summary: VerifySummary = { exact: 0, forked: 0, rejected: 0, empty: 0, tokens: 0 };
   for (const { line, raw } of await readRows(path)) {
@@ -33,7 +72,7 @@ export async function verifyFile(path: string, options: { quiet: boolean }): Pro
 }
 
 /** Prints what was found for one trajectory: the verdict, and where it breaks. */
-export function describeReport(name: string, report: LedgerReport): string {
+function describeReport(name: string, report: LedgerReport): string {
   const faults = report.faults.map(({ field, branch, turn, position, detail }) => {
     const where = [
       `branch ${branch}`,
@@ -45,12 +84,12 @@ export function describeReport(name: string, report: LedgerReport): string {
   return [`${name}  ${report.verdict}`, ...faults].join("\n");
 }
 
-export function count(summary: VerifySummary, report: LedgerReport, branches: number): void {
+function count(summary: VerifySummary, report: LedgerReport, branches: number): void {
   if (branches === 0 && report.verdict === "exact") summary.empty += 1;
   else summary[report.verdict] += 1;
 }
 
-export function finish(summary: VerifySummary, startMs: number): number {
+function finish(summary: VerifySummary, startMs: number): number {
   const seconds = (performance.now() - startMs) / 1_000;
   const { exact, forked, rejected, empty, tokens } = summary;
   console.log(

@@ -16,9 +16,11 @@ export function tasksOf(wire: z.output<typeof SubmitWire>): readonly unknown[] {
   ]);
 }
 
-export function toJobRequest(wire: z.output<typeof SubmitWire>): JobRequest {
+/** `models` are those that backends serve as policy: with just one of them, that is what a submission without a model means. */
+export function toJobRequest(wire: z.output<typeof SubmitWire>, models: readonly string[]): JobRequest {
+  const [only = DEFAULT_MODEL, ...others] = models;
   return {
-    model: wire.model,
+    model: wire.model ?? (others.length === 0 ? only : DEFAULT_MODEL),
     sampling: toSampling(wire.sampling),
     limits: toLimits(wire.limits),
     priority: wire.priority,
@@ -26,6 +28,8 @@ export function toJobRequest(wire: z.output<typeof SubmitWire>): JobRequest {
     labels: wire.labels,
   };
 }
+
+const DEFAULT_MODEL = "policy";
 
 function toSampling(wire: z.output<typeof SamplingWire>): Sampling {
   return {

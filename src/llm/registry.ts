@@ -8,6 +8,7 @@ import { createLocalRenderers, type LocalRenderers } from "../tokens/local-rende
 import { Backend } from "./backend.ts";
 import type { BackendSpec, Backends, BackendView } from "./backends.ts";
 import { choose } from "./balancer.ts";
+import { Changes } from "./changes.ts";
 import { type Connection, type ConnectOptions, checkUrl, connect } from "./connect.ts";
 import type { Engine, ModelSession } from "./engine.ts";
 import { watchHealth } from "./health.ts";
@@ -43,12 +44,11 @@ class Registry implements Backends, SessionHost {
   readonly #persistence: BackendPersistence;
   readonly #backends = new Map<string, Backend>();
   readonly #everHealthy = new Set<string>();
-  readonly #listeners = new Set<() => void>();
+  readonly #changes = new Changes();
   readonly #watches = new Map<string, { stop: AbortController; wake: () => void }>();
   readonly #stop = new AbortController();
   readonly #supervisor: Supervisor;
   #chosen = 0;
-  #changed = Promise.withResolvers<void>();
 
   constructor(options: BackendsOptions) {
     this.clock = options.clock;
@@ -92,7 +92,7 @@ class Registry implements Backends, SessionHost {
       throw error;
     }
     this.#watch(backend);
-    this.#tell();
+    this.#changes.tell();
     return { backend: backend.view(), created: true };
   }
 
@@ -110,7 +110,7 @@ class Registry implements Backends, SessionHost {
     await this.#probe(backend);
     backend.draining = false;
     await this.#persistence.save(toStored(backend));
-    this.#tell();
+    this.#changes.tell();
     return backend.view();
   }
 
@@ -118,7 +118,7 @@ class Registry implements Backends, SessionHost {
     const backend = this.#find(id);
     backend.draining = true;
     await this.#persistence.save(toStored(backend));
-    this.#tell();
+    this.#changes.tell();
     return backend.view();
   }
 
@@ -132,7 +132,7 @@ class Registry implements Backends, SessionHost {
     this.#watches.get(id)?.stop.abort();
     this.#watches.delete(id);
     backend.lose(new RolloutError("backend_unreachable", "it was removed"));
-    this.#tell();
+    this.#changes.tell();
   }
 
   models(): readonly string[] {
@@ -141,8 +141,7 @@ class Registry implements Backends, SessionHost {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#changes.listen(listener);
   }
 
   async openSession(options: { model: string; jobId: string; signal: AbortSignal }): Promise<ModelSession> {
@@ -179,7 +178,7 @@ class Registry implements Backends, SessionHost {
         }
         const hopeless = serving.length > 0 && open.length === 0;
         if (hopeless || wait.signal.aborted) return null;
-        await raceAbort(this.#changed.promise, wait.signal);
+        await this.#changes.wait(wait.signal);
       }
     } finally {
       await wait.release();
@@ -190,13 +189,13 @@ class Registry implements Backends, SessionHost {
     this.#options.log.warn("llm:turn_failed", { backend_id: backend.id, reason: error.reason, detail: error.detail });
     if (!backend.suspect(error)) return;
     this.#watches.get(backend.id)?.wake();
-    this.#tell();
+    this.#changes.tell();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new RolloutError("server_restart", "the server is stopping"));
     for (const watch of this.#watches.values()) watch.stop.abort();
-    this.#tell();
+    this.#changes.tell();
     await this.#supervisor.drain();
     await this.#connect.renderers[Symbol.asyncDispose]();
   }
@@ -208,13 +207,21 @@ class Registry implements Backends, SessionHost {
       signal: stop.signal,
       probe: async () => {
         await this.#probe(backend);
-        if (backend.healthy) await this.#persistence.save(toStored(backend));
-        this.#tell();
+        if (backend.healthy) await this.#saveProfile(backend);
+        this.#changes.tell();
       },
-      changed: () => this.#tell(),
+      changed: () => this.#changes.tell(),
     });
     this.#watches.set(backend.id, { stop, wake: watch.wake });
     this.#supervisor.own(`health of ${backend.id}`, watch.done);
+  }
+
+  /** What the store cannot take must not end the watch: the next probe tries again. */
+  async #saveProfile(backend: Backend): Promise<void> {
+    if (!this.#backends.has(backend.id)) return;
+    await this.#persistence.save(toStored(backend)).catch((error: unknown) => {
+      this.#options.log.error("llm:backend_not_saved", { backend_id: backend.id, error });
+    });
   }
 
   /** Leaves the backend healthy, or unhealthy with the reason. Gives the backend whose model it has with other weights. */
@@ -245,10 +252,17 @@ class Registry implements Backends, SessionHost {
     this.#options.log.info("llm:backend_healthy", { backend_id: backend.id, model: connection.profile.model });
   }
 
+  /**
+   * A new backend must match all that are known; one that was known before only those that are healthy, or two
+   * servers that were both restarted on other weights would keep each other out.
+   */
   #mixedWith(backend: Backend, profile: { model: string; weightsIdentity: string }): Backend | null {
-    const others = [...this.#backends.values()].filter((other) => other !== backend && other.profile !== null);
+    const isNew = backend.profile === null;
+    const others = [...this.#backends.values()].filter((other) => other !== backend && (isNew || other.healthy));
     const same = others.filter((other) => other.model === profile.model && other.spec.role === backend.spec.role);
-    return same.find((other) => other.profile?.weightsIdentity !== profile.weightsIdentity) ?? null;
+    const differs = (other: Backend) =>
+      (other.profile?.weightsIdentity ?? profile.weightsIdentity) !== profile.weightsIdentity;
+    return same.find(differs) ?? null;
   }
 
   #policies(): Backend[] {
@@ -266,25 +280,8 @@ class Registry implements Backends, SessionHost {
     if (serving.length === 0) return `no backend serves ${model}`;
     return `no healthy backend for ${model}: ${serving.map(({ id, state, detail }) => `${id} ${state} (${detail})`).join("; ")}`;
   }
-
-  #tell(): void {
-    const { resolve } = this.#changed;
-    this.#changed = Promise.withResolvers<void>();
-    resolve();
-    for (const listener of this.#listeners) listener();
-  }
 }
 
 function mixed(url: string, other: Backend): string {
   return `${url} serves ${other.model} with another engine or other weights than ${other.spec.url}`;
-}
-
-/** Resolves with `promise` or when `signal` aborts, and leaves no listener behind. */
-async function raceAbort(promise: Promise<void>, signal: AbortSignal): Promise<void> {
-  const aborted = Promise.withResolvers<void>();
-  const onAbort = () => aborted.resolve();
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  await Promise.race([promise, aborted.promise]);
-  signal.removeEventListener("abort", onAbort);
 }

@@ -44,6 +44,8 @@ export function openDatabase(file: string): OpenDatabase {
     client: opened,
     db: drizzle({ client: opened }),
     [Symbol.dispose]() {
+      // So that the file alone is the database, and may be copied.
+      opened.run("PRAGMA wal_checkpoint(TRUNCATE)");
       opened.close();
       lock?.[Symbol.dispose]();
     },

@@ -62,7 +62,19 @@ export class Ledger {
     assert(draft.sampledIds.length === draft.logprobs.length, "one log-prob for each sampled id");
     const { branch, parent, contextStart, drift } = plan;
     const versions = mergeSpans(draft.versions);
-    const unsigned = { ...draft, versions, index: this.#turns, branch, parent, contextStart, drift, promptIds };
+    // JSON has no -0, and a hash over the bits would no longer hold for an exported trajectory.
+    const logprobs = draft.logprobs.map((value) => (value === 0 ? 0 : value));
+    const unsigned = {
+      ...draft,
+      logprobs,
+      versions,
+      index: this.#turns,
+      branch,
+      parent,
+      contextStart,
+      drift,
+      promptIds,
+    };
     const record = { ...unsigned, hash: hashTurn(this.#hash, unsigned) };
     this.#contexts[branch] = concat(plan.ids, draft.sampledIds);
     this.#current = branch;

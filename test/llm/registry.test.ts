@@ -1,10 +1,13 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
+import { LLM_LIMITS } from "../../src/limits.ts";
 import type { BackendSpec, Backends } from "../../src/llm/backends.ts";
+import { createScriptedEngine } from "../../src/llm/engines/scripted.ts";
 import { createBackends } from "../../src/llm/registry.ts";
 import type { BackendPersistence, StoredBackendLike } from "../../src/llm/stored.ts";
 import { silentLog } from "../../src/log.ts";
 import { until } from "../contract/engine.contract.ts";
+import { FakeClock } from "../support/fake-clock.ts";
 import { startFakeLlamaCpp } from "../support/fake-llamacpp.ts";
 import { startFakeVllm } from "../support/fake-vllm.ts";
 
@@ -105,6 +108,42 @@ describe("Backends.remove", () => {
 });
 
 describe("createBackends", () => {
+  test("takes both backends of a model back when both were restarted on other weights", async () => {
+    const backends = await backendsWith();
+    const ports: number[] = [];
+    for (const _each of [1, 2]) {
+      await using server = startFakeVllm();
+      ports.push(Number(new URL(server.url).port));
+      await backends.add(spec(server.url), { probe: true });
+    }
+    for (const { id } of backends.list()) await backends.probe(id);
+    expect(backends.list().map(({ state }) => state)).toEqual(["unhealthy", "unhealthy"]);
+    for (const port of ports) own(startFakeVllm({ size: 2, port }));
+    for (const { id } of backends.list()) await backends.probe(id);
+    expect(backends.list().map(({ state }) => state)).toEqual(["healthy", "healthy"]);
+  });
+
+  test("goes on watching when the store fails", async () => {
+    const failing: BackendPersistence = {
+      load: async () => [],
+      save: async (row) => {
+        if (row.profileJson !== null) throw new Error("disk full");
+      },
+      remove: async () => {},
+    };
+    const clock = new FakeClock();
+    let dead = false;
+    const engine = createScriptedEngine({ clock, script: () => "", fault: () => (dead ? "die" : null) });
+    const options = { clock, log: silentLog, backendWaitMs: 2_000, turnMs: 2_000, engineFor: () => engine };
+    const backends = own(await createBackends({ ...options, persistence: failing }));
+    const { backend } = await backends.add(spec("scripted:1"), { probe: false });
+    await clock.settle();
+    expect(backends.get(backend.id).state).toBe("healthy");
+    dead = true;
+    await clock.advance(LLM_LIMITS.healthFailuresMax * LLM_LIMITS.healthIntervalMs);
+    expect(backends.get(backend.id).state).toBe("unhealthy");
+  });
+
   test("loads what an earlier life stored and probes it again", async () => {
     const rows = new Map<string, StoredBackendLike>();
     const persistence: BackendPersistence = {

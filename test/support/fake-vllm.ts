@@ -15,6 +15,7 @@ import {
 export interface FakeVllmOptions extends FakeOptions {
   logprobsMode?: "raw" | "processed";
   apiKey?: string;
+  port?: number;
   /** Served on this Unix socket instead of a port. */
   unix?: string;
 }
@@ -69,7 +70,13 @@ export function startFakeVllm(options: FakeVllmOptions = {}): FakeServer {
   };
   const server =
     options.unix === undefined
-      ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, development: false, fetch: fetchHandler })
+      ? Bun.serve({
+          hostname: "127.0.0.1",
+          port: options.port ?? 0,
+          idleTimeout: 0,
+          development: false,
+          fetch: fetchHandler,
+        })
       : Bun.serve({ unix: options.unix, fetch: fetchHandler });
   return {
     url: options.unix === undefined ? `http://127.0.0.1:${server.port}` : `unix:${options.unix}`,

@@ -135,11 +135,16 @@ function fakeBackends(clock: SetClock): Backends {
     return view;
   };
   return {
-    async add({ apiKey: _, ...spec }) {
+    async add(spec) {
       const same = [...known.values()].find((view) => view.url === spec.url);
       if (same) return { backend: same, created: false };
       const view: BackendView = {
-        ...spec,
+        url: spec.url,
+        model: spec.model,
+        role: spec.role,
+        kind: spec.kind,
+        weight: spec.weight,
+        tokenizer: spec.tokenizer,
         id: `bck_${known.size + 1}`,
         policyVersion: spec.policyVersion ?? "0",
         state: "healthy",

@@ -89,7 +89,7 @@ export function addJobRoutes(app: OpenAPIHono, deps: AppDeps): void {
   );
 }
 
-async function submit(c: Context, { rollouts }: AppDeps): Promise<Response> {
+async function submit(c: Context, { rollouts, backends }: AppDeps): Promise<Response> {
   const key = c.req.header("idempotency-key");
   if (key !== undefined && (key === "" || key.length > KEY_CHARS_MAX)) {
     throw new RequestError("field_invalid", `Idempotency-Key has ${key.length} characters`, [
@@ -98,11 +98,16 @@ async function submit(c: Context, { rollouts }: AppDeps): Promise<Response> {
   }
   const { value, bytes } = await readBody(c, SubmitWire);
   const bodyHash = key === undefined ? "" : Bun.SHA256.hash(bytes, "hex");
-  const { groups, repeated } = await rollouts.submit({
+  const policies = backends.list().filter((backend) => backend.role === "policy");
+  const models = new Set(policies.flatMap(({ model }) => (model === null ? [] : [model])));
+  const submission = {
     tasks: tasksOf(value),
     n: value.n,
-    request: toJobRequest(value),
+    request: toJobRequest(value, [...models]),
     idempotency: key === undefined ? null : { key, bodyHash },
+  };
+  const { groups, repeated } = await rollouts.submit(submission).catch((error: unknown) => {
+    throw value.task === undefined ? error : namingTask(error);
   });
   const made = groups.map(({ groupId, taskId, jobIds }) => ({
     group_id: groupId,
@@ -110,6 +115,13 @@ async function submit(c: Context, { rollouts }: AppDeps): Promise<Response> {
     job_ids: [...jobIds],
   }));
   return c.json({ groups: made } satisfies z.infer<typeof SubmittedWire>, repeated ? 200 : 202);
+}
+
+/** The pipeline counts tasks; a body with a single `task` has no such index. */
+function namingTask(error: unknown): unknown {
+  if (!(error instanceof RequestError)) return error;
+  const faults = error.faults.map((fault) => ({ ...fault, path: fault.path.replace(/^tasks\.0\b/, "task") }));
+  return new RequestError(error.reason, error.detail, faults, error.members);
 }
 
 async function list(c: Context, { store }: AppDeps): Promise<Response> {
