@@ -11,7 +11,11 @@ const failed: string[] = [];
 const runs = steps.map(async ([name, [program = "", ...rest]]) => {
   const startMs = performance.now();
   const child = Bun.spawn([bin(program), ...rest], { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
   console.log(`${code === 0 ? "ok    " : "FAILED"} ${name} (${((performance.now() - startMs) / 1000).toFixed(1)} s)`);
   if (code === 0) return;
   failed.push(name);

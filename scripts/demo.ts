@@ -9,7 +9,9 @@ import { startLlamaCpp } from "./setup/llamacpp.ts";
 import { setUp } from "./setup/set-up.ts";
 
 const root = `${import.meta.dir}/..`;
-const { values } = parseArgs({ options: { out: { type: "string", default: "rolloutd-demo" }, keep: { type: "boolean", default: false } } });
+const { values } = parseArgs({
+  options: { out: { type: "string", default: "rolloutd-demo" }, keep: { type: "boolean", default: false } },
+});
 const outDir = resolve(values.out);
 const startMs = performance.now();
 const ready = await setUp((line) => console.log(`set-up: ${line}`));
@@ -49,7 +51,18 @@ interface DemoServer extends AsyncDisposable {
 /** Starts `rolloutd serve` from source on a free port and waits until it listens. */
 async function startServer(backend: string): Promise<DemoServer> {
   const dataDir = `${outDir}/data`;
-  const flags = ["--port", "0", "--data", dataDir, "--backend", backend, "--model", "policy", "--tokenizer", ready.model.tokenizer];
+  const flags = [
+    "--port",
+    "0",
+    "--data",
+    dataDir,
+    "--backend",
+    backend,
+    "--model",
+    "policy",
+    "--tokenizer",
+    ready.model.tokenizer,
+  ];
   const child = Bun.spawn([process.execPath, `${root}/src/cli.ts`, "serve", ...flags], {
     env: { ...process.env, ROLLOUTD_BWRAP: ready.bwrap },
     stdin: "ignore",

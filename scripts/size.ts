@@ -14,7 +14,9 @@ console.log("folder        files  lines");
 for (const [folder, sum] of [...folders].sort((left, right) => right[1].lines - left[1].lines)) {
   console.log(`${folder.padEnd(12)} ${String(sum.files).padStart(6)} ${String(sum.lines).padStart(6)}`);
 }
-console.log(`${"all".padEnd(12)} ${String(files.length).padStart(6)} ${String(files.reduce((sum, file) => sum + file.lines, 0)).padStart(6)}`);
+console.log(
+  `${"all".padEnd(12)} ${String(files.length).padStart(6)} ${String(files.reduce((sum, file) => sum + file.lines, 0)).padStart(6)}`,
+);
 console.log("\nlargest");
 for (const file of files.sort((left, right) => right.lines - left.lines).slice(0, 10)) {
   console.log(`${String(file.lines).padStart(6)}  ${file.path}`);

@@ -40,10 +40,9 @@ export function stageError(error: unknown, signal: AbortSignal, fallback: Reason
 /** Runs a handler's error hook; what the hook throws is logged, the first cause stays. */
 export async function tellHandler(parts: StageParts, live: LiveJob, error: RolloutError): Promise<void> {
   const { handler, task, claimed, stage } = live;
-  const hook = { init: handler.onInitError, run: handler.onRunError, eval: handler.onEvalError }[stage];
-  if (!hook) return;
+  const hook = ({ init: "onInitError", run: "onRunError", eval: "onEvalError" } as const)[stage];
   try {
-    await hook({ task, limits: claimed.job.limits, signal: live.signal, log: parts.log }, error);
+    await handler[hook]?.({ task, limits: claimed.job.limits, signal: live.signal, log: parts.log }, error);
   } catch (cause) {
     parts.log.warn("pipeline:error_hook_failed", { job_id: live.id, handler: handler.name, cause });
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type Reason, REASONS } from "../../src/errors.ts";
+import { REASONS, type Reason } from "../../src/errors.ts";
 import { retryDelayMs } from "../../src/job/retry.ts";
 import { isLegalMove, STATES } from "../../src/job/state.ts";
 
@@ -19,7 +19,9 @@ describe("retryDelayMs", () => {
   });
 
   test("never tries again what the policy or the caller ended", () => {
-    const final = (Object.keys(REASONS) as Reason[]).filter((reason) => ["policy", "none"].includes(REASONS[reason].blame));
+    const final = (Object.keys(REASONS) as Reason[]).filter((reason) =>
+      ["policy", "none"].includes(REASONS[reason].blame),
+    );
     expect(final.length).toBeGreaterThan(5);
     for (const reason of final) expect(retryDelayMs(reason, { counted: 1, attemptsMax: 3 })).toBeNull();
   });
@@ -28,7 +30,8 @@ describe("retryDelayMs", () => {
 describe("REASONS", () => {
   test("grade nothing that infrastructure or the task ended", () => {
     for (const rule of Object.values(REASONS)) {
-      if (rule.blame === "infra" || rule.blame === "task") expect(rule).toMatchObject({ graded: false, status: "failed" });
+      if (rule.blame === "infra" || rule.blame === "task")
+        expect(rule).toMatchObject({ graded: false, status: "failed" });
     }
   });
 });

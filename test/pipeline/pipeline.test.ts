@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { verify } from "../../src/trajectory/verify.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { A_SHELL_TASK, A_WORD_TASK, aPipeline, bash } from "../support/pipeline.ts";
-import { aFolder } from "../support/store.ts";
+import { aFolder, rejectionOf } from "../support/store.ts";
 
 const NO_FENCE = "I am done.";
 
@@ -251,8 +251,8 @@ describe("Pipeline", () => {
       A_WORD_TASK,
     ];
     const request = { model: "policy", sampling: {}, limits: {}, priority: 0, stream: null, labels: {} } as never;
-    const refused = at.pipeline.submit({ tasks, n: 1, request, idempotency: null });
-    await expect(refused).rejects.toMatchObject({
+    const refused = await rejectionOf(at.pipeline.submit({ tasks, n: 1, request, idempotency: null }));
+    expect(refused).toMatchObject({
       reason: "task_invalid",
       faults: [{ path: "tasks.1.answer" }, { path: "tasks.2.image" }, { path: "tasks.3.id" }],
     });

@@ -4,7 +4,7 @@
  */
 import { systemClock } from "../../src/clock.ts";
 import { DEFAULT_LIMITS } from "../../src/job/limits.ts";
-import { enterNamespace, outerPid, sweepOrphans , resumeInNamespace } from "../../src/launcher.ts";
+import { enterNamespace, outerPid, resumeInNamespace, sweepOrphans } from "../../src/launcher.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";

@@ -6,6 +6,7 @@ import { silentLog } from "../../src/log.ts";
 import type { SandboxHost } from "../../src/sandbox/sandbox.ts";
 import { createRegistry } from "../../src/tasks/registry.ts";
 import { testSandboxHost } from "../support/sandbox-host.ts";
+import { rejectionOf } from "../support/store.ts";
 
 let sandboxes: SandboxHost;
 beforeAll(async () => {
@@ -149,8 +150,8 @@ describe("code handler", () => {
   });
 
   test("blames the task when the tests themselves do not parse", async () => {
-    const graded = grade("def f(x): return x\n", asserts("assert f(1 =="));
-    await expect(graded).rejects.toMatchObject({ reason: "handler_error" });
+    const error = await rejectionOf(grade("def f(x): return x\n", asserts("assert f(1 ==")));
+    expect(error).toMatchObject({ reason: "handler_error" });
   });
 
   test("compares what a program prints, line by line, without white space at the ends", async () => {

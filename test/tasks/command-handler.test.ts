@@ -6,6 +6,7 @@ import { silentLog } from "../../src/log.ts";
 import type { SandboxHost } from "../../src/sandbox/sandbox.ts";
 import { createRegistry } from "../../src/tasks/registry.ts";
 import { testSandboxHost } from "../support/sandbox-host.ts";
+import { rejectionOf } from "../support/store.ts";
 
 let sandboxes: SandboxHost;
 beforeAll(async () => {
@@ -67,8 +68,8 @@ describe("command handler", () => {
     ["prints nothing", "true", 'last line is \\"\\"'],
     ["prints an infinite reward", "echo 1e999", "last line"],
   ])("gives no reward but handler_error when the grader %s", async (_what, script, detail) => {
-    const graded = grade(script);
-    await expect(graded).rejects.toMatchObject({ reason: "handler_error" });
-    await graded.catch((error: Error) => expect(JSON.stringify(error.message)).toContain(detail));
+    const error = await rejectionOf(grade(script));
+    expect(error).toMatchObject({ reason: "handler_error" });
+    expect(JSON.stringify(String(error))).toContain(detail);
   });
 });

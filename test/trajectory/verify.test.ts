@@ -90,7 +90,9 @@ describe("verify", () => {
 
   test("rejects versions that leave a sampled token out", () => {
     const { turns } = aTrajectory();
-    const bad = rehash(turns.map((turn) => (turn.index === 2 ? { ...turn, versions: [{ version: "0", start: 0, end: 1 }] } : turn)));
+    const bad = rehash(
+      turns.map((turn) => (turn.index === 2 ? { ...turn, versions: [{ version: "0", start: 0, end: 1 }] } : turn)),
+    );
     const [branch] = assemble(bad);
     if (!branch) throw new Error("one branch");
     expect(faultOf(bad, branch)).toMatchObject({ field: "versions", turn: 2, position: 8 });
