@@ -46,7 +46,7 @@ export async function runDemo(
   const file = join(folder, "trajectories.jsonl");
   const writer = Bun.file(file).writer();
   const onResult = async (result: WireResult) => {
-    writer.write(`${JSON.stringify(result)}\n`);
+    await writer.write(`${JSON.stringify(result)}\n`);
     await writer.flush();
   };
   const tally = await watchJobs(client, { jobIds, after: last, format: "native", onResult });

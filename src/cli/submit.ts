@@ -65,7 +65,7 @@ export async function follow(
   const jobIds = new Set(groups.flatMap((group) => group.job_ids));
   const writer = out === null ? null : Bun.file(out).writer();
   const write = async (result: WireResult) => {
-    writer?.write(`${JSON.stringify(result)}\n`);
+    await writer?.write(`${JSON.stringify(result)}\n`);
     await writer?.flush();
   };
   const format = out === null ? "none" : "native";
