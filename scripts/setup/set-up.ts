@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ensureBubblewrap } from "./bubblewrap.ts";
 import { cacheDir } from "./cache.ts";
 import { runCommand } from "./command.ts";
-import { ensureLlamaCpp, ensureModel, type ModelFiles } from "./model.ts";
+import { ensureLlamaCpp, ensureModel, type ModelFiles, type Report } from "./model.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 
@@ -18,19 +18,36 @@ export interface Ready {
  * Makes everything ready that the demo and the tests need: packages, bubblewrap, llama.cpp and the small model. Steps
  * that are done already cost a look. Each is reported with its time; the first that fails throws with what to do.
  */
-export async function setUp(report: (line: string) => void): Promise<Ready> {
+export async function setUp(report: Report): Promise<Ready> {
   const cache = cacheDir();
-  report(`cache: ${cache}`);
-  await installPackages(report);
-  const { path: bwrap } = await ensureBubblewrap(cache, report);
-  const { python } = await ensureLlamaCpp(cache, report);
-  const model = await ensureModel(cache, report);
+  report(`downloads and builds go to ${cache}`);
+  await timed(report, installPackages, () => "packages of package.json");
+  const { path: bwrap } = await timed(report, () => ensureBubblewrap(cache, report), describeBwrap);
+  const { python } = await timed(
+    report,
+    () => ensureLlamaCpp(cache, report),
+    () => "llama.cpp",
+  );
+  const model = await timed(
+    report,
+    () => ensureModel(cache, report),
+    () => "SmolLM2-135M-Instruct",
+  );
   return { bwrap, model, python };
 }
 
-async function installPackages(report: (line: string) => void): Promise<void> {
+async function timed<T>(report: Report, work: () => Promise<T>, describe: (made: T) => string): Promise<T> {
   const startMs = performance.now();
+  const made = await work();
+  report(`${describe(made)} is ready (${((performance.now() - startMs) / 1000).toFixed(1)} s)`);
+  return made;
+}
+
+async function installPackages(): Promise<void> {
   await runCommand([process.execPath, "install", "--frozen-lockfile"], { cwd: ROOT });
   if (!existsSync(join(ROOT, "node_modules/hono"))) throw new Error("bun install ended well but installed nothing");
-  report(`packages (${((performance.now() - startMs) / 1000).toFixed(1)} s)`);
+}
+
+function describeBwrap({ path, version }: { path: string; version: string }): string {
+  return `bubblewrap ${version} at ${path}`;
 }
