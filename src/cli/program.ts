@@ -1,6 +1,5 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
-import { VERSION } from "../version.ts";
 import { ApiClient } from "./api-client.ts";
 import { backendCommands } from "./backend.ts";
 import { cancel } from "./cancel.ts";
@@ -10,6 +9,7 @@ import { showJob } from "./show.ts";
 import { printStatus } from "./status.ts";
 import { submitFile } from "./submit.ts";
 import { verifyPath } from "./verify.ts";
+import { licensesText, versionText } from "./version-text.ts";
 
 /** Commands that need more than HTTP; `cli.ts` gives them. Each resolves with the exit code. */
 export interface LocalCommands {
@@ -166,8 +166,9 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     });
   program
     .command("version")
-    .description("print the version")
-    .action(() => console.log(`rolloutd ${VERSION} (bun ${Bun.version}, ${process.platform}-${process.arch})`));
+    .description("print version, commit, build date and what is inside")
+    .option("--licenses", "the licences of what is inside instead", false)
+    .action((options: { licenses: boolean }) => console.log(options.licenses ? licensesText() : versionText()));
 }
 
 interface ServerFlags {

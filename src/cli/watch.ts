@@ -42,6 +42,8 @@ export interface WatchOptions {
 
 const WAIT_S = 5;
 const PAGE_ROWS = 100;
+/** Where there is no terminal a line of progress comes no more often than this. */
+const LINE_EVERY_SECONDS = 5;
 
 /**
  * Follows the results log until every job of the set is in it, with a progress bar on a terminal and a line now and
@@ -82,11 +84,14 @@ function openProgress(total: number): Progress {
     failures: tally.failureText,
   });
   if (!process.stderr.isTTY) {
-    let shown = -1;
+    let shown = 0;
+    let shownAtSeconds = 0;
     return {
       update(tally, seconds) {
-        if (tally.results.length === shown) return;
+        const isDue = tally.results.length === total || seconds - shownAtSeconds >= LINE_EVERY_SECONDS;
+        if (tally.results.length === shown || !isDue) return;
         shown = tally.results.length;
+        shownAtSeconds = seconds;
         const { rate, reward, failures } = facts(tally, seconds);
         console.error(`${shown}/${total} finished, ${rate}/s, mean reward ${reward}, without reward: ${failures}`);
       },
