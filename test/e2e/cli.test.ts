@@ -18,6 +18,10 @@ const tasks = join(folder.path, "tasks.jsonl");
 const results = join(folder.path, "results.jsonl");
 let model: FakeServer;
 let server: ServerProcess;
+/** What the commands said that all tests build on, and a job of the shell task. */
+let added: Awaited<ReturnType<typeof cli>>;
+let submitted: Awaited<ReturnType<typeof cli>>;
+let log: Awaited<ReturnType<typeof cli>>;
 let job = "";
 
 /** The shell task writes its file in two turns; the word problem is right every other time. */
@@ -31,6 +35,10 @@ beforeAll(async () => {
   writeFileSync(tasks, `${JSON.stringify(A_WORD_TASK)}\n${JSON.stringify(A_SHELL_TASK)}\n`);
   model = startFakeVllm({ model: "small", script });
   server = await startServerProcess(["--data", data]);
+  added = await cli("backend", "add", model.url);
+  submitted = await cli("submit", tasks, "--n", "4", "--watch", "--out", results);
+  log = await cli("results");
+  job = /(job_\S+)\s+shell/.exec(log.out)?.[1] ?? "";
 });
 afterAll(async () => {
   expect(await server.end("SIGTERM")).toBe(0);
@@ -42,7 +50,6 @@ const cli = (...args: string[]) => runCli(args, { ROLLOUTD_URL: server.url });
 
 describe("the command line", () => {
   test("registers, lists and shows a backend", async () => {
-    const added = await cli("backend", "add", model.url);
     expect({ code: added.code, out: added.out }).toMatchObject({ code: 0, out: expect.stringContaining("healthy") });
     expect((await cli("backend", "ls")).out).toMatch(/bck_\S+\s+healthy\s+small\s+http/);
     const id = /bck_\S+/.exec(added.out)?.[0] ?? "";
@@ -53,8 +60,8 @@ describe("the command line", () => {
     });
   });
 
-  test("submits a file for the one registered model, follows it and writes the trajectories", async () => {
-    const { out, err, code } = await cli("submit", tasks, "--n", "4", "--watch", "--out", results);
+  test("submits a file for the one registered model, follows it and writes the trajectories", () => {
+    const { out, err, code } = submitted;
     expect({ code, err }).toMatchObject({ code: 0 });
     expect(err).toContain("8/8 finished");
     expect(out).toMatch(/shell\s+1 1 1 1\s+8\s/);
@@ -63,8 +70,6 @@ describe("the command line", () => {
   });
 
   test("shows a job's turns, tool calls, trained tokens, log-probs and timings", async () => {
-    const log = await cli("results");
-    job = /(job_\S+)\s+shell/.exec(log.out)?.[1] ?? "";
     expect(log.out).toContain("next: --after 8");
     const { out } = await cli("show", job);
     for (const part of [
