@@ -190,6 +190,7 @@ CREATE TABLE `turns` (
 	`sampling` text NOT NULL,
 	`finish_reason` text NOT NULL,
 	`stop_reason` text,
+	`prompt_messages` blob NOT NULL,
 	`message_index` integer NOT NULL,
 	`message` blob NOT NULL,
 	`parse` text NOT NULL,

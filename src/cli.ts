@@ -9,7 +9,7 @@ import { ConfigError, readConfig } from "./config.ts";
 import { RolloutError } from "./errors.ts";
 import { enterNamespace, outerPid, resumeInNamespace } from "./launcher.ts";
 import { createLog, silentLog } from "./log.ts";
-import { bwrapChoices, createSandboxes, StartError, startServer } from "./server.ts";
+import { chooseBwrap, createSandboxes, StartError, startServer } from "./server.ts";
 import { createRegistry } from "./tasks/registry.ts";
 import { VERSION } from "./version.ts";
 
@@ -32,7 +32,8 @@ const local: LocalCommands = {
   async doctor(options) {
     const config = await readConfig({}, null);
     const host = () => createSandboxes(config, silentLog, systemClock);
-    return runDoctor({ candidates: bwrapChoices(config), sandboxUid: config.sandboxUid, host }, options);
+    const { dataDir, sandboxUid } = config;
+    return runDoctor({ bwrap: () => chooseBwrap(config), dataDir, sandboxUid, host }, options);
   },
 
   async taskCheck(path, options) {

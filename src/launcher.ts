@@ -15,6 +15,7 @@ import { makeNonBlocking } from "./libc.ts";
  */
 
 const INSIDE = "--inside-namespace";
+const INIT_NAME = "rolloutd-init";
 const LIFE_FD = 7;
 /** Bun's default is 256: with more turns in flight than that, the rest would wait in Bun's own queue. */
 const HTTP_REQUESTS_MAX = "8192";
@@ -27,6 +28,10 @@ const PROGRAMS = ["/bin/sh", "/usr/bin/env", "/usr/bin/unshare", "/usr/bin/setpr
  * that comes before its trap is set (bit 0x4000 of SigCgt): nothing runs yet then, so all is killed.
  */
 const LAUNCHER = `
+why=$(unshare $ROLLOUTD_FLAGS --pid --fork --mount-proc -- true 2>&1) || {
+  echo "rolloutd: no PID namespace can be made here ($why): $ROLLOUTD_REFUSED" >&2
+  exit 2
+}
 export ROLLOUTD_LAUNCHER=$$
 exec 7<<END
 alive
@@ -56,7 +61,7 @@ const NAMESPACE = `
 [ "$PPID" = "$ROLLOUTD_LAUNCHER" ] || exit 137
 export ROLLOUTD_UNSHARE=$$
 exec 9</proc
-exec unshare $ROLLOUTD_FLAGS --pid --fork --kill-child --mount-proc -- /bin/sh -c "$ROLLOUTD_INIT" rolloutd-init "$@"`;
+exec unshare $ROLLOUTD_FLAGS --pid --fork --kill-child --mount-proc -- /bin/sh -c "$ROLLOUTD_INIT" ${INIT_NAME} "$@"`;
 
 /**
  * `&` of sh makes INT and QUIT ignored in its children for good, hence `env --default-signal`. A server that has no
@@ -80,7 +85,7 @@ read -r _ _ _ parent _ </proc/self/fd/9/self/stat
 [ "$parent" = "$ROLLOUTD_UNSHARE" ] || exit 137
 exec 9<&- 3<&0
 outer=$ROLLOUTD_LAUNCHER
-unset ROLLOUTD_LAUNCHER ROLLOUTD_UNSHARE ROLLOUTD_NAMESPACE ROLLOUTD_INIT ROLLOUTD_FLAGS
+unset ROLLOUTD_LAUNCHER ROLLOUTD_UNSHARE ROLLOUTD_NAMESPACE ROLLOUTD_INIT ROLLOUTD_FLAGS ROLLOUTD_REFUSED
 ROLLOUTD_PID=$outer env --default-signal=INT,QUIT "$@" <&3 3<&- &
 server=$!
 exec 3<&- 7<&-
@@ -100,6 +105,10 @@ const ROOT_CAPABILITIES = [
   [21n, "CAP_SYS_ADMIN"],
 ] as const;
 
+const REFUSED_TO_USER =
+  "let ordinary users make user namespaces (sysctl -w user.max_user_namespaces=65536 kernel.unprivileged_userns_clone=1, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0), or start it as root";
+const REFUSED_TO_ROOT = "give the container CAP_SYS_ADMIN, an unmasked /proc and user.max_pid_namespaces above 0";
+
 let inside = false;
 
 /**
@@ -108,7 +117,8 @@ let inside = false;
  */
 export function resumeInNamespace(): void {
   const mark = process.argv.indexOf(INSIDE);
-  if (mark < 0) return;
+  // Given by hand on a machine it is a mistake, and `sweepOrphans` would kill every service there.
+  if (mark < 0 || !isOurInit()) return;
   process.argv.splice(mark, 1);
   inside = true;
   endWithLauncher();
@@ -132,6 +142,7 @@ export function enterNamespace(): void {
     ROLLOUTD_NAMESPACE: NAMESPACE,
     ROLLOUTD_INIT: INIT,
     ROLLOUTD_FLAGS: isRoot ? "" : "--user --map-current-user",
+    ROLLOUTD_REFUSED: isRoot ? REFUSED_TO_ROOT : REFUSED_TO_USER,
   };
   const script = ["rolloutd-launcher", "-c", LAUNCHER, "rolloutd-launcher"];
   execve("/bin/sh", [...script, ...ownCommand(), ...process.argv.slice(2), INSIDE], env);
@@ -158,6 +169,11 @@ export function sweepOrphans(): number {
     }
   }
   return orphans.length;
+}
+
+/** Whether PID 1 runs our INIT: its name stands after `sh -c SCRIPT`. */
+function isOurInit(): boolean {
+  return readFileSync("/proc/1/cmdline", "utf8").split("\0")[3] === INIT_NAME;
 }
 
 function endWithLauncher(): void {

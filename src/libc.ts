@@ -1,5 +1,5 @@
-import { dlopen, FFIType, ptr, read } from "bun:ffi";
-import { constants } from "node:fs";
+import { cc, dlopen, FFIType, ptr, read } from "bun:ffi";
+import { closeSync, constants, writeSync } from "node:fs";
 import { assert } from "./errors.ts";
 
 /** What Bun has no face for: pipes, unnamed files, paths that cannot leave a root. Linux with glibc, x64 and arm64. */
@@ -13,12 +13,34 @@ const O_CLOEXEC = 0o2000000;
 const OPEN_HOW_BYTES = 24;
 
 /** Errno values that callers branch on. */
-export const ERRNO = { ENOENT: 2, EACCES: 13, EEXIST: 17, ENOSPC: 28 } as const;
+export const ERRNO = { ENOENT: 2, EACCES: 13, EEXIST: 17, EINVAL: 22, ENOSPC: 28, ENAMETOOLONG: 36 } as const;
 
 const NUMBERS =
   process.arch === "arm64"
     ? { openat2: 437, mkdirat: 34, setfsuid: 151, setfsgid: 152 }
     : { openat2: 437, mkdirat: 258, setfsuid: 122, setfsgid: 123 };
+
+/**
+ * Calls that act as another user for one system call. In C, since a thread inherits the user of the one that starts
+ * it: when JavaScript ran in between, a garbage collection started Bun's helper threads as the sandbox's user, for good.
+ */
+const FILE_CALLS = `
+long syscall(long number, ...);
+int *__errno_location(void);
+static int call_as(int uid, long number, int folder, void *path, long third, long fourth) {
+  if (uid >= 0) { syscall(${NUMBERS.setfsgid}, uid); syscall(${NUMBERS.setfsuid}, uid); }
+  long answer = syscall(number, folder, path, third, fourth);
+  int error = *__errno_location();
+  if (uid >= 0) { syscall(${NUMBERS.setfsuid}, 0); syscall(${NUMBERS.setfsgid}, 0); }
+  return answer < 0 ? -error : (int)answer;
+}
+int open_as(int uid, int root, void *path, void *how) {
+  return call_as(uid, ${NUMBERS.openat2}, root, path, (long)how, ${OPEN_HOW_BYTES});
+}
+int make_folder_as(int uid, int parent, void *name, int mode) {
+  return call_as(uid, ${NUMBERS.mkdirat}, parent, name, mode, 0);
+}
+`;
 
 let loaded: ReturnType<typeof load> | undefined;
 
@@ -27,7 +49,6 @@ function load() {
     pipe2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
     fcntl: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
     memfd_create: { args: [FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
-    syscall: { args: [FFIType.i64, FFIType.i64, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
     __errno_location: { args: [], returns: FFIType.ptr },
   });
 }
@@ -35,6 +56,30 @@ function load() {
 function libc() {
   loaded ??= load();
   return loaded.symbols;
+}
+
+let compiled: ReturnType<typeof compile> | undefined;
+
+function compile() {
+  const { i32, ptr: pointer } = FFIType;
+  const source = openUnnamedFile();
+  try {
+    writeSync(source, FILE_CALLS);
+    return cc({
+      source: `/proc/self/fd/${source}`,
+      symbols: {
+        open_as: { args: [i32, i32, pointer, pointer], returns: i32 },
+        make_folder_as: { args: [i32, i32, pointer, i32], returns: i32 },
+      },
+    });
+  } finally {
+    closeSync(source);
+  }
+}
+
+function fileCalls() {
+  compiled ??= compile();
+  return compiled.symbols;
 }
 
 function errno(): number {
@@ -66,41 +111,34 @@ export function openUnnamedFile(): number {
 }
 
 /**
- * Opens `path` with `rootFd` as its root: no `..`, symlink or magic link leads out. Gives the descriptor, or the
- * negated errno.
+ * A folder that paths are resolved in, and the user who asks: null is the server's own. Root needs it: a sandbox's tmpfs
+ * knows no owner but its own uid, and the kernel refuses files of any other (EOVERFLOW). It also takes root's file
+ * capabilities away.
  */
-export function openInRoot(rootFd: number, path: string, flags: number, mode: number): number {
+export interface FileRoot {
+  fd: number;
+  uid: number | null;
+}
+
+/**
+ * Opens `path` with `root` as its root: no `..`, symlink or magic link leads out. Gives the descriptor, or the negated
+ * errno.
+ */
+export function openInRoot(root: FileRoot, path: string, flags: number, mode: number): number {
   const how = new BigUint64Array([
     BigInt(flags | O_CLOEXEC),
     BigInt(mode),
     BigInt(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS),
   ]);
-  const name = Buffer.from(`${path}\0`);
-  const fd = Number(libc().syscall(NUMBERS.openat2, rootFd, ptr(name), ptr(how), OPEN_HOW_BYTES));
-  return fd < 0 ? -errno() : fd;
+  return fileCalls().open_as(root.uid ?? -1, root.fd, cString(path), how);
 }
 
-/** Makes the folder `name` in `parentFd`; gives 0 or the negated errno. */
-export function makeDirectoryAt(parentFd: number, name: string, mode: number): number {
-  // The mode travels in the place of a pointer: the kernel sees only a register.
-  const made = Number(libc().syscall(NUMBERS.mkdirat, parentFd, ptr(Buffer.from(`${name}\0`)), mode as never, 0));
-  return made < 0 ? -errno() : 0;
+/** Makes the folder `name` in the folder `parent`; gives 0 or the negated errno. */
+export function makeDirectoryAt(parent: FileRoot, name: string, mode: number): number {
+  return fileCalls().make_folder_as(parent.uid ?? -1, parent.fd, cString(name), mode);
 }
 
-/**
- * Does synchronous file work as `uid`, on this thread only. Root needs it: a sandbox's tmpfs knows no owner but its
- * own uid, and the kernel refuses files of any other (EOVERFLOW). It also takes root's file capabilities away.
- */
-export function asFileUser<T>(uid: number | null, work: () => T): T {
-  if (uid === null) return work();
-  const set = (value: number) => {
-    libc().syscall(NUMBERS.setfsgid, value, null, null, 0);
-    libc().syscall(NUMBERS.setfsuid, value, null, null, 0);
-  };
-  set(uid);
-  try {
-    return work();
-  } finally {
-    set(0);
-  }
+function cString(text: string): Uint8Array {
+  assert(!text.includes("\0"), "a zero byte would end a path early");
+  return Buffer.from(`${text}\0`);
 }

@@ -45,8 +45,10 @@ export const LIMITS = {
   sandboxRestartMs: 10_000,
   /** Longest command or cell that goes through a pipe at once; longer ones go through a file. A pipe takes 64 kB. */
   sandboxPipeBytesMax: 16 * 1024,
-  /** Words of the supervisors that nobody asked for, over a sandbox's life: an agent that floods them is ended. */
-  sandboxControlLinesMax: 20_000,
+  /** What a sandbox's PID 1 may say over its life: some 50 bytes a restart. An agent that floods its pipe is ended. */
+  sandboxControlBytesMax: 1024 * 1024,
+  /** A file that the edit tool reads: it works on all lines at once, a second for 16 MB of them. */
+  editFileBytesMax: 1024 * 1024,
   /** A line of a program's stdout; grading protocols stay far below. */
   programLineBytesMax: 16 * 1024 * 1024,
   /** Replies in a row without a well-formed call before the job ends with `format_errors`. */

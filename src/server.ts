@@ -14,7 +14,8 @@ import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { LiveJobs } from "./pipeline/live-job.ts";
 import { Pipeline } from "./pipeline/pipeline.ts";
 import type { PipelineObserver } from "./pipeline/stage-parts.ts";
-import { bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
+import { unpackBundledBwrap } from "./sandbox/bundled-bwrap.ts";
+import { type Bwrap, bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
 import { createSandboxHost } from "./sandbox/host.ts";
 import { createHostImage } from "./sandbox/host-image.ts";
 import { probeConfinement } from "./sandbox/probe.ts";
@@ -107,11 +108,11 @@ async function openSandboxes(config: ServerConfig, log: Log, clock: Clock): Prom
 
 /** The sandbox host that `serve`, `doctor` and `task check` use; nothing is started yet. Throws StartError. */
 export async function createSandboxes(
-  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "sandboxUid" | "sandboxesMax">,
+  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "dataDir" | "sandboxUid" | "sandboxesMax">,
   log: Log,
   clock: Clock,
 ): Promise<SandboxHost> {
-  const bwrap = await findBwrap(bwrapChoices(config));
+  const bwrap = await chooseBwrap(config);
   if (bwrap === null) {
     throw new StartError("no bubblewrap >= 0.12 was found; `rolloutd doctor` says how to get one, --bwrap names one");
   }
@@ -126,9 +127,23 @@ export async function createSandboxes(
   });
 }
 
-/** Where bubblewrap is looked for, best first. */
-export function bwrapChoices(config: Pick<ServerConfig, "bwrapPath" | "cacheDir">): readonly string[] {
-  return config.bwrapPath === null ? bwrapCandidates(searchPath().join(":"), [config.cacheDir]) : [config.bwrapPath];
+/**
+ * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH or the cache, else the one inside
+ * this program. Null when there is none that is new enough. Throws StartError when the one inside cannot be unpacked.
+ */
+export async function chooseBwrap(
+  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "dataDir" | "sandboxUid">,
+): Promise<Bwrap | null> {
+  const { bwrapPath, cacheDir, dataDir } = config;
+  if (bwrapPath !== null) return findBwrap([bwrapPath]);
+  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), [cacheDir]));
+  if (found !== null) return found;
+  const sandboxUid = process.getuid?.() === 0 ? config.sandboxUid : null;
+  try {
+    return await unpackBundledBwrap({ dataDir, sandboxUid });
+  } catch (cause) {
+    throw new StartError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
 }
 
 async function openBackends(

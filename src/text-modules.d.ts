@@ -3,6 +3,10 @@ declare module "*.py" {
   const text: string;
   export default text;
 }
+declare module "*/NOTICE" {
+  const text: string;
+  export default text;
+}
 declare module "*.jsonl" {
   const text: string;
   export default text;

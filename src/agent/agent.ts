@@ -57,6 +57,7 @@ export async function runAgent(parts: AgentParts, task: AgentTask, signal: Abort
 interface Sent extends TurnPlan {
   /** What was rendered for this turn: the ids from `contextStart` on. */
   prompt: Rendered;
+  messages: readonly Message[];
   sampling: Sampling;
 }
 
@@ -80,8 +81,9 @@ class Agent {
 
   async run(): Promise<AgentEnd> {
     const { session, toolbox } = this.#parts;
-    const { messages, format } = this.#task;
-    this.#messages = [...(await promptMessages(messages, format, toolbox.schemas, session.renderer))];
+    const { messages: given, format } = this.#task;
+    let messages = await promptMessages(given, format, toolbox.schemas, session.renderer);
+    this.#messages = [...messages];
     let prompt = await session.renderer.renderPrompt(this.#messages, toolbox.schemas);
     for (;;) {
       const ids = concat(this.#ledger.context, prompt.ids);
@@ -90,12 +92,13 @@ class Agent {
       const sampling = { ...this.#task.sampling, maxTokens: room.maxTokens };
       const completion = await session.complete(ids, sampling, this.#signal);
       const parsed = await this.#parse(completion);
-      const record = this.#record({ ...this.#ledger.plan(ids), prompt, sampling }, completion, parsed);
+      const record = this.#record({ ...this.#ledger.plan(ids), prompt, messages, sampling }, completion, parsed);
       await this.#parts.journal.saveTurn(record);
 
       if (parsed.kind === "answer") return this.end(completion.finishReason === "length" ? room.cutBy : "answered");
       const next = parsed.kind === "calls" ? await this.#act(record, parsed) : this.#complain(parsed.problem);
       if (typeof next === "string") return this.end(next);
+      messages = next;
       prompt = await this.#renderDelta(next, completion);
     }
   }
@@ -126,6 +129,7 @@ class Agent {
     return this.#ledger.add(sent, {
       promptContent: sent.prompt.content,
       promptMessage: sent.prompt.message,
+      promptMessages: sent.messages,
       sampledIds: completion.ids,
       logprobs: completion.logprobs,
       versions: completion.versions,

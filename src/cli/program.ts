@@ -1,8 +1,9 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
 import { ApiClient } from "./api-client.ts";
 import { backendCommands } from "./backend.ts";
 import { cancel } from "./cancel.ts";
+import { completionScript, SHELLS, type Shell } from "./completion.ts";
 import { runDemo } from "./demo.ts";
 import { printResults } from "./results.ts";
 import { showJob } from "./show.ts";
@@ -169,6 +170,11 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     .description("print version, commit, build date and what is inside")
     .option("--licenses", "the licences of what is inside instead", false)
     .action((options: { licenses: boolean }) => console.log(options.licenses ? licensesText() : versionText()));
+  program
+    .command("completion")
+    .description("print a script that completes commands and options: source <(rolloutd completion bash)")
+    .addArgument(new Argument("<shell>").choices(SHELLS))
+    .action((shell: Shell) => console.log(completionScript(program, shell)));
 }
 
 interface ServerFlags {

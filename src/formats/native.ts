@@ -107,6 +107,7 @@ function toRecord(
     sampling: toSampling(turn.sampling),
     finishReason: turn.finish_reason,
     stopReason: turn.stop_reason,
+    promptMessages: [],
     messageIndex: branch.messageIndex[start] ?? -1,
     message: { role: "assistant", content: "" },
     parse: turn.parse,

@@ -9,7 +9,7 @@ import type { BranchWire, TrajectoryWire, TurnWire } from "./answers.ts";
 
 /**
  * A trajectory in its native wire form. Of an attempt that has not ended RUN, the branches are assembled from the turns
- * so far, and the messages are those that the turns hold.
+ * so far, and the messages are those that were sent and sampled.
  */
 export function trajectoryToWire(stored: StoredTrajectory): TrajectoryWire {
   const { job, model, evaluation } = stored;
@@ -120,12 +120,7 @@ function messageToWire(message: Message): Record<string, unknown> {
   };
 }
 
-/** What the turns themselves hold. The task's own messages are stored when RUN ends, so they are not among these. */
+/** The messages that the turns sent and got; what a tool answered to the last of them comes with the next. */
 function messagesSoFar(stored: StoredTrajectory): readonly Message[] {
-  return stored.turns.flatMap((record, turn) => [
-    record.message,
-    ...(stored.toolResults[turn] ?? []).map(
-      (result): Message => ({ role: "tool", content: result.output, toolCallId: result.callId, name: result.tool }),
-    ),
-  ]);
+  return stored.turns.flatMap((record) => [...record.promptMessages, record.message]);
 }

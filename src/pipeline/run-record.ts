@@ -21,17 +21,15 @@ export class RunRecorder implements Journal {
   #toolMs = 0;
   #session: ModelSession | null = null;
   #tools: readonly ToolSchema[] = [];
-  #messages: Message[] = [];
 
   constructor(parts: StageParts, live: LiveJob) {
     this.#parts = parts;
     this.live = live;
   }
 
-  begin(session: ModelSession, tools: readonly ToolSchema[], messages: readonly Message[]): void {
+  begin(session: ModelSession, tools: readonly ToolSchema[]): void {
     this.#session = session;
     this.#tools = tools;
-    this.#messages = [...messages];
     this.#startMs = this.#parts.clock.nowMs();
   }
 
@@ -51,9 +49,9 @@ export class RunRecorder implements Journal {
     return this.#tools;
   }
 
-  /** As far as the records tell them: the prompt's messages and the assistant's own. */
+  /** As far as the records tell them. */
   get messages(): readonly Message[] {
-    return [...this.#messages, ...this.turns.map((turn) => turn.message)];
+    return this.turns.flatMap((turn) => [...turn.promptMessages, turn.message]);
   }
 
   get backendIds(): readonly string[] {

@@ -25,7 +25,7 @@ export async function runRun(parts: StageParts, live: LiveJob): Promise<void> {
     await parts.store.moveJob({ jobId: job.id, attemptId, from: "ready", to: "running", timing: { readyMs } });
     session = await parts.backends.openSession({ model: job.model, jobId: job.id, signal: live.signal });
     const toolbox = createToolbox(live.setup.tools);
-    recorder.begin(session, toolbox.schemas, live.setup.messages);
+    recorder.begin(session, toolbox.schemas);
     const end = await work(parts, live, { session, toolbox, recorder });
     await live.sandbox?.killProcesses();
     const carry = await collect(live, end);

@@ -27,7 +27,7 @@ export class BoundedOutput {
     this.#totalBytes += bytes.length;
     const forHead = Math.min(bytes.length, this.#headMax - this.#headBytes);
     if (forHead > 0) {
-      this.#head.push(bytes.subarray(0, forHead));
+      pushMerged(this.#head, bytes.subarray(0, forHead));
       this.#headBytes += forHead;
     }
     if (forHead === bytes.length) return;
@@ -56,8 +56,20 @@ export class BoundedOutput {
     if (drop > 0) this.#tail = this.#tail.slice(drop);
     // Many tiny writes would hold an object for each: put them together now and then.
     if (this.#tail.length > TAIL_CHUNKS_MAX) this.#tail = [Buffer.concat(this.#tail)];
-    if (this.#head.length > TAIL_CHUNKS_MAX) this.#head.splice(0, this.#head.length, Buffer.concat(this.#head));
   }
 }
 
 const TAIL_CHUNKS_MAX = 256;
+
+/**
+ * Adds a chunk to `chunks` and puts small ones together, as every chunk costs some 200 bytes besides its own: a program
+ * that writes byte by byte would else take 200 times what it wrote. Each byte is copied some 20 times at most.
+ */
+export function pushMerged(chunks: Uint8Array[], chunk: Uint8Array): void {
+  let last = chunk;
+  for (let before = chunks.at(-1); before !== undefined && before.length <= last.length; before = chunks.at(-1)) {
+    chunks.pop();
+    last = Buffer.concat([before, last]);
+  }
+  chunks.push(last);
+}

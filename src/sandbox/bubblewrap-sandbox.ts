@@ -1,7 +1,8 @@
 import { closeSync } from "node:fs";
 import { RolloutError } from "../errors.ts";
+import type { FileRoot } from "../libc.ts";
 import { Cell, type CellHost } from "./cell.ts";
-import { makeSandboxFolder, readSandboxFile, type SandboxRoot, writeSandboxFile } from "./files.ts";
+import { makeSandboxFolder, readSandboxFile, writeSandboxFile } from "./files.ts";
 import { FramedOutput } from "./framed-output.ts";
 import type { SandboxImage } from "./image.ts";
 import { PipeReader } from "./pipe-reader.ts";
@@ -33,7 +34,7 @@ export class BubblewrapSandbox implements Sandbox {
   readonly id: string;
   readonly ended: Promise<SandboxEnd>;
   readonly #cell: Cell;
-  readonly #root: SandboxRoot;
+  readonly #root: FileRoot;
   readonly #shell: Session;
   readonly #python: Session;
   readonly #release: () => Promise<void>;
@@ -44,7 +45,7 @@ export class BubblewrapSandbox implements Sandbox {
   constructor(parts: {
     id: string;
     cell: Cell;
-    root: SandboxRoot;
+    root: FileRoot;
     shell: Session;
     python: Session;
     release: () => Promise<void>;
@@ -154,14 +155,14 @@ export async function openSandbox(
     signal,
   );
   owned.defer(() => cell.close());
-  const root: SandboxRoot = { fd: cell.rootFd, uid: sandboxUid };
+  const root: FileRoot = { fd: cell.rootFd, uid: sandboxUid };
   placeFiles(root, options, cwd);
   const release = owned.move();
   return new BubblewrapSandbox({ id: options.id, cell, root, shell, python, release: () => release.disposeAsync() });
 }
 
 /** Writes what the image and the task bring, and the working directory. */
-export function placeFiles(root: SandboxRoot, options: Omit<OpenOptions, "id">, cwd: string): void {
+export function placeFiles(root: FileRoot, options: Omit<OpenOptions, "id">, cwd: string): void {
   try {
     for (const { path, text } of options.rootImage.files) writeSandboxFile(root, { path, bytes: Buffer.from(text) });
     makeSandboxFolder(root, cwd);

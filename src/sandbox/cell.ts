@@ -58,7 +58,7 @@ export class Cell {
   #rootFd = -1;
   #killed: SandboxEnd | null = null;
   #errors = "";
-  #lines = 0;
+  #controlBytes = 0;
   #closing: Promise<void> | null = null;
 
   private constructor(host: CellHost, options: CellOptions, started: StartedProcess) {
@@ -190,6 +190,7 @@ export class Cell {
     for (;;) {
       const chunk = await this.#control.next(never);
       if (chunk === null || chunk === "aborted") break;
+      this.#boundControl(chunk.length);
       const lines = (rest + Buffer.from(chunk).toString("latin1")).split("\n");
       rest = (lines.pop() ?? "").slice(-LINE_CHARS_MAX);
       for (const line of lines) this.#hear(line);
@@ -199,12 +200,16 @@ export class Cell {
     this.#up.resolve(false);
   }
 
+  /** Only an agent that writes into PID 1's own pipe reaches the bound; lines or none, reading it costs the server. */
+  #boundControl(bytes: number): void {
+    this.#controlBytes += bytes;
+    if (this.#controlBytes <= LIMITS.sandboxControlBytesMax || this.#initPid === 0 || !this.isLive) return;
+    this.#killed = "limit";
+    signalProcess(this.#initPid, "SIGKILL");
+  }
+
   #hear(line: string): void {
-    this.#lines += 1;
-    if (this.#lines > LIMITS.sandboxControlLinesMax && this.isLive) {
-      this.#killed = "limit"; // only an agent that writes into PID 1's own pipe gets here
-      signalProcess(this.#initPid, "SIGKILL");
-    } else if (this.#initPid > 0) {
+    if (this.#initPid > 0) {
       this.#onLine(line);
     } else if (line === "up") {
       this.#up.resolve(true);
@@ -224,22 +229,28 @@ export function writeOrDrop(fd: number, text: string): boolean {
   }
 }
 
+/** Starts stage 1. Closes the sandbox's ends in every case, and ours when it throws. */
 function spawn(options: CellOptions): StartedProcess {
-  const given = [...options.stdio, ...options.extra].filter((fd) => fd !== null);
-  const filter = unnamedFileOf(filterForThisMachine());
-  const args = unnamedFileOf(encodeArgs(bwrapArgs({ image: options.image, root: stageRoot(), env: options.env })));
+  const toClose = new Set([...options.stdio, ...options.extra].filter((fd) => fd !== null));
+  const unnamed = (bytes: Uint8Array) => {
+    const fd = unnamedFileOf(bytes);
+    toClose.add(fd);
+    return fd;
+  };
   try {
+    const filter = unnamed(filterForThisMachine());
+    const args = unnamed(encodeArgs(bwrapArgs({ image: options.image, root: stageRoot(), env: options.env })));
     return startProcess({
       argv: stageArgv(options.stage, options.command),
       env: stageEnv(options.stage),
       stdio: [...options.stdio, filter, args, ...options.extra],
     });
   } catch (error) {
-    closeSync(options.controlIn);
-    closeSync(options.controlOut);
+    // No descriptor or process was left on this machine, or stage 1 cannot be run.
+    for (const fd of [options.controlIn, options.controlOut]) closeSync(fd);
     throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });
   } finally {
-    for (const fd of new Set([...given, filter, args])) closeSync(fd);
+    for (const fd of toClose) closeSync(fd);
   }
 }
 

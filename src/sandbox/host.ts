@@ -97,6 +97,10 @@ class BubblewrapHost implements SandboxHost {
       this.#live.add(lodger);
       void lodger.ended.then(() => this.#live.delete(lodger)); // `ended` never rejects
       return lodger;
+    } catch (error) {
+      if (until.aborted || error instanceof RolloutError) throw error;
+      // EMFILE and the like: this machine has no room for another.
+      throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });
     } finally {
       this.#starting.delete(starting);
     }

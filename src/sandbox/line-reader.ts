@@ -1,6 +1,6 @@
 import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
-import { BoundedOutput } from "./bounded-output.ts";
+import { BoundedOutput, pushMerged } from "./bounded-output.ts";
 import type { PipeReader } from "./pipe-reader.ts";
 
 const NEWLINE = 0x0a;
@@ -54,7 +54,7 @@ export class LineReader implements AsyncDisposable {
       return;
     }
     this.seen.push(chunk);
-    this.#pieces.push(chunk);
+    pushMerged(this.#pieces, chunk);
     this.#bytes += chunk.length;
   }
 

@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 
 /** Most processes that one look follows; a sandbox's own limit is lower. */
 const PROCESSES_MAX = 65_536;
+/** Where the start time stands after the name in `/proc/PID/stat`. */
+const START_FIELD = 19;
 
 /** All descendants of `pid`, parents first. */
 export function descendantsOf(pid: number): number[] {
@@ -45,20 +47,47 @@ export function innerPidOf(pid: number): number | null {
   }
 }
 
+/** A process that a later one with the same pid is not taken for: pids come round within minutes of busy sandboxes. */
+export interface ProcessMark {
+  readonly pid: number;
+  /** When it started, in ticks of the kernel's clock. */
+  readonly start: string;
+}
+
+/** Null when `pid` is gone. */
+export function markOf(pid: number): ProcessMark | null {
+  const start = fieldsOf(pid)?.[START_FIELD];
+  return start === undefined ? null : { pid, start };
+}
+
+/** Whether it still runs, and not another process in its place. */
+export function isMarkRunning({ pid, start }: ProcessMark): boolean {
+  const fields = fieldsOf(pid);
+  return fields !== null && fields[START_FIELD] === start && isRunningState(fields[0]);
+}
+
 /** The letter of `/proc/PID/stat`: R, S, T, Z and so on; null when it is gone. */
 export function stateOf(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.charAt(stat.lastIndexOf(")") + 2);
-  } catch {
-    return null;
-  }
+  return fieldsOf(pid)?.[0] ?? null;
 }
 
 /** Whether the process still runs; a zombie does not. */
 export function isRunning(pid: number): boolean {
-  const state = stateOf(pid);
-  return state !== null && state !== "Z" && state !== "X";
+  return isRunningState(stateOf(pid));
+}
+
+function isRunningState(state: string | null | undefined): boolean {
+  return typeof state === "string" && state !== "Z" && state !== "X";
+}
+
+/** What stands after the name in `/proc/PID/stat`: the state first. The name may hold spaces and parentheses. */
+function fieldsOf(pid: number): string[] | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return null;
+  }
 }
 
 /** Sends a signal; a process that is gone is no error. */

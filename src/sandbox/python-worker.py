@@ -1,25 +1,49 @@
 # Runs notebook cells for the server: one JSON line on stdin for each, a mark on stdout when it is done.
 # What a cell prints goes straight to stdout, so the server bounds it and nothing is kept here.
 import ast
+import fcntl
 import io
-import json
 import linecache
 import os
 import signal
 import sys
 import traceback
+# By name: a cell may replace what it finds in these modules.
+from json import loads
+from os import _exit, getpid, write
 
-requests = os.fdopen(os.dup(0), "rb")
+# Descriptors that a cell does not meet by chance when it closes or redirects its own.
+PRIVATE_FD = 100
+worker = getpid()
+requests = os.fdopen(fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, PRIVATE_FD), "rb")
+answers = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, PRIVATE_FD)
 null = os.open(os.devnull, os.O_RDONLY)
 os.dup2(null, 0)
 os.close(null)
 sys.stdin = open(0, "r", closefd=False)
-# One stream for both, line by line: output and errors keep their order, also beside those of child processes.
-stream = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True)
-sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = stream
 sys.path[0] = ""
 sys.argv = [""]
+stream = None
 
+
+def mend_output():
+    """Opens again what an earlier cell closed of its output, or had put something in place of that is no file."""
+    global stream
+    try:
+        os.fstat(1)
+    except OSError:
+        os.dup2(answers, 1)
+    if stream is None or stream.closed:
+        # One stream for both, line by line: output and errors keep their order, also beside those of child processes.
+        raw = os.fdopen(1, "wb", closefd=False)
+        stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        sys.__stdout__ = sys.__stderr__ = stream
+    for name in ("stdout", "stderr"):
+        if getattr(getattr(sys, name, None), "closed", True):
+            setattr(sys, name, stream)
+
+
+mend_output()
 main = type(sys)("__main__")
 sys.modules["__main__"] = main
 main.__builtins__ = __builtins__
@@ -36,6 +60,7 @@ def interrupt(_number, _frame):
 def run(code):
     global cells, running
     cells += 1
+    mend_output()
     name = f"<cell {cells}>"
     # Tracebacks show the lines of a cell only if linecache knows them.
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -56,8 +81,9 @@ def run(code):
     except SystemExit as end:
         running = False
         if isinstance(end.code, str):
-            print(end.code)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+            print(end.code, file=stream)
+        # As the kernel takes it: a byte. Not by the code's own methods, which may be a cell's.
+        return int.__and__(end.code, 255) if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         running = False
         show(error)
@@ -79,26 +105,39 @@ def show(error):
         print(f"{type(error).__name__} (its message cannot be shown)", file=stream)
 
 
-def answer(nonce, word):
-    for each in {sys.stdout, sys.stderr, stream}:
+def flush():
+    for each in (sys.stdout, sys.stderr, stream):
         try:
             each.flush()
         except BaseException:
             pass
-    os.write(1, f"\n\x1e{nonce} {word}\x1e".encode())
+
+
+def answer(nonce, word):
+    flush()
+    write(answers, f"\n\x1e{nonce} {word}\x1e".encode())
 
 
 signal.signal(signal.SIGINT, interrupt)
 for line in requests:
     try:
-        request = json.loads(line)
+        request = loads(line)
     except ValueError:
         continue  # the rest of a request that an earlier worker did not read
     if request.get("hello"):
-        answer(request["nonce"], os.getpid())
+        answer(request["nonce"], worker)
         continue
     code = request.get("code")
     if code is None:
         with open(request["file"], encoding="utf-8") as file:
             code = file.read()
-    answer(request["nonce"], run(code))
+    try:
+        word = run(code)
+    except KeyboardInterrupt:  # it came when the cell had just ended
+        running = False
+        word = 130
+    if getpid() != worker:
+        # The child of a fork in a cell: only the worker answers and takes the next cell.
+        flush()
+        _exit(word)
+    answer(request["nonce"], word)

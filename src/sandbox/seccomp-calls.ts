@@ -71,12 +71,16 @@ export const REFUSED = {
   memfd_secret: both(447, 447),
 } as const satisfies Record<string, CallNumbers>;
 
-/** Answered ENOSYS, so that callers fall back: libuv to epoll, glibc to clone (whose flags a filter can read). */
+/**
+ * Answered ENOSYS, so that callers fall back: libuv to epoll, glibc to clone (whose flags a filter can read), libffi to
+ * a file. A memfd is memory that no limit of ours counts and the kernel, when memory runs out, does not blame on its owner.
+ */
 export const ABSENT = {
   io_uring_setup: both(425, 425),
   io_uring_enter: both(426, 426),
   io_uring_register: both(427, 427),
   clone3: both(435, 435),
+  memfd_create: both(319, 279),
 } as const satisfies Record<string, CallNumbers>;
 
 /** Refused only with certain arguments. */
@@ -85,4 +89,5 @@ export const CHECKED = {
   personality: { x64: 135, arm64: 92 },
   ioctl: { x64: 16, arm64: 29 },
   socket: { x64: 41, arm64: 198 },
+  shmget: { x64: 29, arm64: 194 },
 } as const satisfies Record<string, CallNumbers>;

@@ -21,7 +21,7 @@ const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 const KILL_PROCESS = 0x80000000;
 const answer = (errno: number) => 0x00050000 | errno;
-const [EPERM, ENOSYS, EAFNOSUPPORT] = [1, 38, 97];
+const [EPERM, ENOMEM, ENOSYS, EAFNOSUPPORT] = [1, 12, 38, 97];
 
 const AUDIT_ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 /** Newest call that was looked at. x32 calls carry bit 30, so they are above it too. */
@@ -40,6 +40,11 @@ const PERSONALITIES = [0, 8, 0x20000, 0x20008, 0xffffffff];
 const TERMINAL_CONTROLS = [0x5412, 0x5423, 0x541c];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16];
 const NETLINK_ROUTE = 0;
+/**
+ * A segment outlives every process that touched it and no limit of ours counts it, so 4,096 of them (the kernel's own
+ * bound) must stay small. PostgreSQL asks for 56 bytes, X falls back to its socket.
+ */
+const SHARED_SEGMENT_BYTES_MAX = 65_536;
 
 /** The filter for `bwrap --seccomp`, little endian as both architectures are. */
 export function seccompFilter(architecture: FilterArchitecture): Uint8Array {
@@ -56,6 +61,7 @@ export function seccompFilter(architecture: FilterArchitecture): Uint8Array {
     ...forCall(CHECKED.personality[architecture], refuseOthers(0, PERSONALITIES, EPERM)),
     ...forCall(CHECKED.ioctl[architecture], refuseThese(1, TERMINAL_CONTROLS)),
     ...forCall(CHECKED.socket[architecture], socketRules()),
+    ...forCall(CHECKED.shmget[architecture], refuseAbove(1, SHARED_SEGMENT_BYTES_MAX)),
     [RETURN, 0, 0, ALLOW],
   ];
   return encode(program);
@@ -100,6 +106,17 @@ function refuseThese(argument: number, values: readonly number[]): Instruction[]
 function refuseOthers(argument: number, allowed: readonly number[], errno: number): Instruction[] {
   const tests = allowed.map((value, i): Instruction => [JUMP_EQUAL, allowed.length - i, 0, value]);
   return [[LOAD_WORD, 0, 0, argumentAt(argument)], ...tests, [RETURN, 0, 0, answer(errno)]];
+}
+
+/** For an argument of 64 bits, where both halves count. */
+function refuseAbove(argument: number, most: number): Instruction[] {
+  return [
+    [LOAD_WORD, 0, 0, argumentAt(argument) + 4],
+    [JUMP_EQUAL, 0, 2, 0],
+    [LOAD_WORD, 0, 0, argumentAt(argument)],
+    [JUMP_AT_LEAST, 0, 1, most + 1],
+    [RETURN, 0, 0, answer(ENOMEM)],
+  ];
 }
 
 /** Unix, IPv4, IPv6, and of netlink only routing, which `ip` and getifaddrs ask: other families are kernel surface. */

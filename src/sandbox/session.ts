@@ -5,7 +5,15 @@ import { LIMITS } from "../limits.ts";
 import { BoundedOutput } from "./bounded-output.ts";
 import { type Cell, writeOrDrop } from "./cell.ts";
 import type { FramedOutput, Wait } from "./framed-output.ts";
-import { descendantsOf, innerPidOf, isRunning, signalProcess } from "./process-tree.ts";
+import {
+  descendantsOf,
+  innerPidOf,
+  isMarkRunning,
+  isRunning,
+  markOf,
+  type ProcessMark,
+  signalProcess,
+} from "./process-tree.ts";
 import type { CommandResult } from "./sandbox.ts";
 
 /** What differs between the shell and the Python worker. Every text goes into a pipe and ends with a newline. */
@@ -34,8 +42,10 @@ export interface SessionPipes {
 interface Leader {
   /** Names this start: an end that is told late belongs to an earlier one. */
   begin: string;
-  /** 0 until it said its pid. */
-  hostPid: number;
+  /** Null until it said its pid. */
+  process: ProcessMark | null;
+  /** Whether `supervisorLost` looks at it already. */
+  isWatched: boolean;
   /** Aborted with its exit code when it ends. */
   end: AbortController;
 }
@@ -82,10 +92,10 @@ export class Session {
   /** The agent killed the supervisor that would tell of the end: looks at the process itself from now on. */
   async supervisorLost(): Promise<void> {
     const leader = this.#leader;
-    while (leader !== null && !leader.end.signal.aborted && isRunning(leader.hostPid)) {
-      await this.#clock.sleep(LIMITS.sandboxLookMs);
-    }
-    leader?.end.abort(KILLED);
+    if (leader === null || leader.isWatched) return;
+    leader.isWatched = true;
+    while (isAlive(leader)) await this.#clock.sleep(LIMITS.sandboxLookMs);
+    leader.end.abort(KILLED);
   }
 
   /** Runs `text`. Throws the signal's reason on abort, and RolloutError when the sandbox is gone. */
@@ -94,13 +104,18 @@ export class Session {
     const half = LIMITS.outputBytesMax / 2;
     options.signal.throwIfAborted();
     const sink = new BoundedOutput({ headBytesMax: half, tailBytesMax: half });
-    const leader = await this.#liveLeader(options.signal);
-    const outcome = await this.#call(leader, text, sink, options);
+    const old = this.#leader;
+    const leader = old !== null && isAlive(old) ? old : await this.#start(null, options.signal);
+    const outcome = typeof leader === "string" ? notRun(leader) : await this.#call(leader, text, sink, options);
+    // It ended between two calls, when there was nobody to tell.
+    const isNew = old !== null && old !== leader && typeof leader !== "string";
+    const ended = isNew ? `The ${this.#kind.name} session had ended. ${this.#said(leader)}` : null;
     return {
       output: this.#kind.clean(sink.text()),
       outputBytes: sink.totalBytes,
       truncated: sink.truncated,
       ...outcome,
+      note: [ended, outcome.note].filter((each) => each !== null).join(" ") || null,
       ms: performance.now() - start,
     };
   }
@@ -112,17 +127,19 @@ export class Session {
     { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
   ): Promise<Outcome> {
     const nonce = newNonce();
-    if (!writeOrDrop(this.#pipes.inputFd, this.#kind.request(text, nonce))) {
+    const request = attempt(() => this.#kind.request(text, nonce));
+    if ("refusal" in request) return notRun(request.refusal);
+    if (!writeOrDrop(this.#pipes.inputFd, request.value)) {
       // Only an agent that filled its own session's pipe gets here.
-      await this.#restart(leader, sink, signal);
-      return { exitCode: null, timedOut: false, note: `The session did not listen. ${this.#restarted()}` };
+      const restarted = await this.#restart(leader, sink, signal);
+      return { exitCode: null, timedOut: false, note: `The session did not listen. ${restarted}` };
     }
     const wait = await this.#wait([nonce], sink, { leader, ms: timeoutMs, signal });
     if (wait === "ended") throw await this.#gone();
     if (wait === "died") {
-      const exitCode = Number(leader.end.signal.reason);
-      await this.#restart(leader, sink, signal);
-      return { exitCode, timedOut: false, note: `The ${this.#kind.name} session ended. ${this.#restarted()}` };
+      const exitCode = exitCodeOf([String(leader.end.signal.reason)]);
+      const restarted = await this.#restart(leader, sink, signal);
+      return { exitCode, timedOut: false, note: `The ${this.#kind.name} session ended. ${restarted}` };
     }
     if (wait !== "late") return { exitCode: exitCodeOf(wait.words), timedOut: false, note: null };
     return this.#stop(leader, nonce, sink, { timeoutMs, signal });
@@ -151,8 +168,8 @@ export class Session {
       }
       if (wait === "ended") throw await this.#gone();
       if (wait === "died") {
-        await this.#restart(leader, output, signal);
-        return { exitCode, timedOut: true, note: `${late} ${said} ${this.#restarted()}` };
+        const restarted = await this.#restart(leader, output, signal);
+        return { exitCode, timedOut: true, note: `${late} ${said} ${restarted}` };
       }
       if (wait !== "late") return { exitCode, timedOut: true, note: `${late} ${said}` };
     }
@@ -162,16 +179,18 @@ export class Session {
 
   /** False when there was nobody to send it to. */
   #send(leader: Leader, signal: "SIGINT" | "SIGKILL", target: "below" | "leader"): boolean {
+    if (leader.process === null || !isMarkRunning(leader.process)) return false;
+    const { pid } = leader.process;
     if (target === "leader") {
-      signalProcess(leader.hostPid, signal);
+      signalProcess(pid, signal);
       return true;
     }
     const passes = signal === "SIGKILL" ? KILL_PASSES_MAX : 1;
     for (let pass = 0; pass < passes; pass += 1) {
-      const below = descendantsOf(leader.hostPid).filter(isRunning);
+      const below = descendantsOf(pid).filter(isRunning);
       if (below.length === 0) return pass > 0;
       // Children first: a parent that waits for them then ends by itself.
-      for (const pid of below.reverse()) signalProcess(pid, signal);
+      for (const each of below.reverse()) signalProcess(each, signal);
     }
     return true;
   }
@@ -189,33 +208,31 @@ export class Session {
       await this.#abandon(leader);
       throw signal.reason;
     }
+    // An agent that kills what would tell of the end kills the session unheard.
+    if (leader.process !== null && !isAlive(leader)) leader.end.abort(KILLED);
     return leader.end.signal.aborted ? "died" : "late";
   }
 
-  async #liveLeader(signal: AbortSignal): Promise<Leader> {
-    if (this.#leader !== null && isRunning(this.#leader.hostPid) && !this.#leader.end.signal.aborted)
-      return this.#leader;
-    return this.#start(null, signal);
-  }
-
-  async #restart(old: Leader, sink: BoundedOutput | null, signal: AbortSignal): Promise<Leader> {
+  /** Gives what is to be said of it. */
+  async #restart(old: Leader, sink: BoundedOutput | null, signal: AbortSignal): Promise<string> {
     await this.#abandon(old);
-    return this.#start(sink, signal);
+    return this.#said(await this.#start(sink, signal));
   }
 
   /** Kills a session and sees it gone: two of them would share one pipe. One that has no pid yet takes all with it. */
   async #abandon(leader: Leader): Promise<void> {
-    if (leader.hostPid === 0) return this.#cell().kill("closed");
+    if (leader.process === null) return this.#cell().kill("closed");
     for (const target of ["below", "leader"] as const) this.#send(leader, "SIGKILL", target);
-    for (let ms = 0; ms < LIMITS.sandboxKillMs && isRunning(leader.hostPid); ms += 1) await this.#clock.sleep(1);
+    for (let ms = 0; ms < LIMITS.sandboxKillMs && isMarkRunning(leader.process); ms += 1) await this.#clock.sleep(1);
     leader.end.abort(KILLED);
   }
 
-  /** Starts a session; what the old one still had written goes to `sink`. */
-  async #start(sink: BoundedOutput | null, signal: AbortSignal): Promise<Leader> {
-    this.#kind.prepare();
+  /** Starts a session; what the old one still had written goes to `sink`. Gives why it cannot be, when its files do not fit. */
+  async #start(sink: BoundedOutput | null, signal: AbortSignal): Promise<Leader | string> {
+    const prepared = attempt(() => this.#kind.prepare());
+    if ("refusal" in prepared) return prepared.refusal;
     const [begin, hello] = [newNonce(), newNonce()];
-    const leader: Leader = { begin, hostPid: 0, end: new AbortController() };
+    const leader: Leader = { begin, process: null, isWatched: false, end: new AbortController() };
     this.#leader = leader;
     this.#cell().tell(`${this.#kind.name} ${begin}`);
     const limits = { leader, ms: LIMITS.sandboxRestartMs, signal };
@@ -225,17 +242,20 @@ export class Session {
     if (ready === "ended") throw await this.#gone();
     if (typeof ready === "object") {
       const inner = Number(ready.words[0]);
-      leader.hostPid = descendantsOf(this.#cell().initPid).find((pid) => innerPidOf(pid) === inner) ?? 0;
+      leader.process = markOf(descendantsOf(this.#cell().initPid).find((pid) => innerPidOf(pid) === inner) ?? 0);
     }
-    if (leader.hostPid > 0) return leader;
+    if (leader.process !== null) return leader;
     // It cannot start: no process or memory left in the sandbox, or an agent that kills it at once.
     this.#leader = null;
     await this.#cell().kill("limit");
     throw new RolloutError("sandbox_limit", `the ${this.#kind.name} session of a sandbox could not be started again`);
   }
 
-  #restarted(): string {
-    return `A new one was started: ${this.#kind.lost}`;
+  /** Words about an attempt to start it anew. */
+  #said(started: Leader | string): string {
+    return typeof started === "string"
+      ? `A new one could not be started: ${started}.`
+      : `A new one was started: ${this.#kind.lost}`;
   }
 
   async #gone(): Promise<RolloutError> {
@@ -246,7 +266,26 @@ export class Session {
   }
 }
 
+function isAlive({ process, end }: Leader): boolean {
+  return !end.signal.aborted && process !== null && isMarkRunning(process);
+}
+
+function notRun(why: string): Outcome {
+  return { exitCode: null, timedOut: false, note: `It was not run: ${why}.` };
+}
+
+/** Writes to the sandbox's disk, which the agent may have filled: that is for the model to mend. */
+function attempt<T>(write: () => T): { value: T } | { refusal: string } {
+  try {
+    return { value: write() };
+  } catch (error) {
+    if (error instanceof RolloutError && error.reason === "sandbox_limit") return { refusal: error.detail };
+    throw error;
+  }
+}
+
+/** Null for what is no exit code: the agent can write into the pipes that this comes from. */
 function exitCodeOf(words: readonly string[]): number | null {
-  const code = Number.parseInt(words[0] ?? "", 10);
-  return Number.isNaN(code) ? null : code;
+  const word = words[0] ?? "";
+  return /^\d{1,3}$/.test(word) ? Number(word) : null;
 }

@@ -6,6 +6,9 @@ const COMMAND_PATH = "/run/command";
 /** An interactive bash looks for its terminal when a signal ends a command, and says that there is none. */
 const TERMINAL_NOISE = /^bash: \[\d+: \d+ \(\d+\)\] tcsetattr: .*\n?/gm;
 
+/** What bash would print or run between two commands, which nobody waits for there. */
+const PROMPTS = "PS0= PS1= PS2= PROMPT_COMMAND=";
+
 /**
  * The persistent bash. It is interactive, so that an interrupt gives it back with its variables; its prompts are
  * empty. Each command reads an empty stdin and writes to descriptor 1 whatever `exec` redirections it makes.
@@ -15,7 +18,7 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
   return {
     name: "shell",
     prepare: () => {},
-    hello: (nonce) => `\nunset PS1 PS2; PS1= PS2=; set +o history; set +mH; exec 9>&1; ${mark(nonce, "$$")}\n`,
+    hello: (nonce) => `\nunset PS1 PS2; ${PROMPTS}; set +o history; set +mH; exec 9>&1; ${mark(nonce, "$$")}\n`,
     request(text, nonce) {
       const command = text.replaceAll("\0", "");
       const inline = quote(command);
@@ -23,7 +26,7 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
       if (!short) writeFile(COMMAND_PATH, command);
       const source = short ? inline : `"$(<${COMMAND_PATH})"`;
       // The line break first: after a syntax error bash would else take the brace for a command.
-      return `\n{ \\eval ${source}\n} </dev/null >&9 2>&9 9>&-; { ${mark(nonce, "$?")}; PS1= PS2=; } 2>/dev/null\n`;
+      return `\n{ \\builtin eval ${source}\n} </dev/null >&9 2>&9 9>&-; { ${mark(nonce, "$?")}; ${PROMPTS}; } 2>/dev/null\n`;
     },
     resync: (nonce) => `${mark(nonce, "$?")}\n`,
     clean: (output) => output.replace(TERMINAL_NOISE, ""),
@@ -31,9 +34,9 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
   };
 }
 
-/** The backslash keeps an alias of the agent from taking the name. */
+/** No alias (the backslash) or function (`builtin`) of the agent takes the name, and no IFS of its own splits the word. */
 function mark(nonce: string, word: string): string {
-  return `\\printf '\\n\\036%s %s\\036' ${nonce} ${word}`;
+  return `\\builtin printf '\\n\\036%s %s\\036' ${nonce} "${word}"`;
 }
 
 function quote(text: string): string {

@@ -170,6 +170,7 @@ export const turns = sqliteTable(
     sampling: json<Sampling>("sampling").notNull(),
     finishReason: text("finish_reason").$type<FinishReason>().notNull(),
     stopReason: json<number | string>("stop_reason"),
+    promptMessages: packedJson<readonly Message[]>("prompt_messages").notNull(),
     messageIndex: integer("message_index").notNull(),
     message: packedJson<Message>("message").notNull(),
     parse: text("parse").$type<"ok" | "none" | "malformed">().notNull(),

@@ -8,7 +8,7 @@ import { say } from "./observation.ts";
 import type { ToolAnswer, ToolContext } from "./tool.ts";
 
 const LISTED_MAX = 200;
-/** More lines than a file of `sandboxFileBytesMax` can have. */
+/** More lines than a file of `editFileBytesMax` can have. */
 const LINES_MAX = 100_000_000;
 
 const EditArguments = z.strictObject({
@@ -53,7 +53,7 @@ export const editTool = defineTool({
       if (!(error instanceof RolloutError) || error.reason !== "sandbox_limit") throw error;
       // A full disk or a path that cannot be written is the model's to mend; a sandbox that is gone throws here.
       await kindOf(sandbox, args.path, context);
-      return say(error.detail);
+      return say(`${error.detail}. bash can do what edit cannot.`);
     }
   },
 });
@@ -100,7 +100,7 @@ async function change(
 
 /** The file's text, or the answer that says why there is none. */
 async function readText(sandbox: Sandbox, path: string, context: ToolContext): Promise<string | ToolAnswer> {
-  const bytes = await sandbox.readFile(path, LIMITS.sandboxFileBytesMax);
+  const bytes = await sandbox.readFile(path, LIMITS.editFileBytesMax);
   if (bytes === null) return whyNoFile(sandbox, path, context);
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

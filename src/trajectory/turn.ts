@@ -53,6 +53,8 @@ export interface TurnRecord {
   finishReason: FinishReason;
   /** The id or string that stopped the turn; null at the family's own end token or at a bound. */
   stopReason: number | string | null;
+  /** The messages that `promptIds` render: the task's own at first, tools' answers later. They precede `message`. */
+  promptMessages: readonly Message[];
   /** Index of the assistant message in the attempt's messages. */
   messageIndex: number;
   message: Message;

@@ -274,8 +274,8 @@ describe("GET /v1/jobs/{id}/trajectory", () => {
           },
         ],
         messages: [
+          { role: "user", content: "3 + 4?" },
           { role: "assistant", content: "2" },
-          { role: "tool", content: "2\n", tool_call_id: "call_1", name: "python" },
         ],
       },
     });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { verify } from "../../src/trajectory/verify.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
@@ -25,6 +25,8 @@ with open("/proc/1/mem", "r+b", buffering=0) as memory:
 for pid in os.listdir("/proc"):
     if pid.isdigit() and int(pid) not in (1, os.getpid()): os.kill(int(pid), 9)
 \`\`\``;
+
+setDefaultTimeout(30_000);
 
 describe("Pipeline", () => {
   test("brings a one-turn task from submission to an exact, graded, trainable trajectory", async () => {

@@ -41,6 +41,7 @@ export function aTurn(over: Partial<TurnRecord> = {}): TurnRecord {
     promptIds: Int32Array.of(11, 12, 13),
     promptContent: Uint8Array.of(0, 1, 0),
     promptMessage: Int32Array.of(-1, 0, -1),
+    promptMessages: [{ role: "user", content: "3 + 4?" }],
     sampledIds: Int32Array.of(21, 22),
     logprobs: Float32Array.of(-0.5, -0.25),
     versions: [{ version: "7", start: 0, end: 2 }],

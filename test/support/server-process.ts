@@ -30,6 +30,14 @@ export async function startServerProcess(
     stdout: "inherit",
     stderr: "pipe",
   });
+  return followServer(child, process.execPath);
+}
+
+/** Waits until the `serve` that was started as `child` listens; `program` is what its processes run. */
+export async function followServer(
+  child: Bun.Subprocess<"ignore", "inherit", "pipe">,
+  program: string,
+): Promise<ServerProcess> {
   let log = "";
   const decoder = new TextDecoder();
   const drained = (async () => {
@@ -43,9 +51,8 @@ export async function startServerProcess(
     pid: child.pid,
     processes,
     serverPid: () =>
-      processes().find(
-        (pid) => commandOf(pid).includes("--inside-namespace") && commandOf(pid).startsWith(process.execPath),
-      ) ?? 0,
+      processes().find((pid) => commandOf(pid).includes("--inside-namespace") && commandOf(pid).startsWith(program)) ??
+      0,
     log: () => log,
     async end(signal, pid = child.pid) {
       const all = processes();

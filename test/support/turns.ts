@@ -8,6 +8,7 @@ export function aDraft(prompt: number, sampled: readonly number[], over: Partial
   return {
     promptContent: new Uint8Array(prompt),
     promptMessage: new Int32Array(prompt).fill(-1),
+    promptMessages: [],
     sampledIds: Int32Array.from(sampled),
     logprobs: Float32Array.from(sampled, (id) => -id / 100),
     versions: [{ version: "0", start: 0, end: sampled.length }],

@@ -40,6 +40,7 @@ const insertTurn = once((db) =>
       sampling: sql.placeholder("sampling"),
       finishReason: sql.placeholder("finishReason"),
       stopReason: sql.placeholder("stopReason"),
+      promptMessages: sql.placeholder("promptMessages"),
       messageIndex: sql.placeholder("messageIndex"),
       message: sql.placeholder("message"),
       parse: sql.placeholder("parse"),

@@ -1,12 +1,11 @@
-/** Runs where ROLLOUTD_TEST_VLLM names a running vLLM, such as http://127.0.0.1:8000; skipped elsewhere. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../../src/clock.ts";
 import { createVllmEngine } from "../../../src/llm/engines/vllm.ts";
 import { createHttp, parseAddress } from "../../../src/llm/http.ts";
 import { DEFAULT_SAMPLING } from "../../../src/trajectory/sampling.ts";
 import { engineContract } from "../../contract/engine.contract.ts";
+import { hasNoVllm, onVllm, vllmUrl } from "../../support/vllm.ts";
 
-const url = process.env.ROLLOUTD_TEST_VLLM ?? "";
 const never = new AbortController().signal;
 // First answers of a loaded vLLM on a CPU have taken 27 s.
 setDefaultTimeout(120_000);
@@ -18,13 +17,13 @@ function engineAt(at: string) {
 }
 
 async function running(): Promise<number> {
-  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const metrics = await (await fetch(`${vllmUrl}/metrics`)).text();
   return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN);
 }
 
-if (url !== "") {
+if (!hasNoVllm) {
   engineContract("vLLM engine on a real server", async () => ({
-    engine: engineAt(url),
+    engine: engineAt(vllmUrl),
     absent: engineAt("http://127.0.0.1:1"),
     inFlight: running,
     long: { maxTokens: 1_500 },
@@ -32,9 +31,9 @@ if (url !== "") {
   }));
 }
 
-describe("createVllmEngine on a real server", () => {
-  test.skipIf(url === "")("gives log-probs that the server gives again when it scores the whole sequence", async () => {
-    const engine = engineAt(url);
+describe.skipIf(hasNoVllm)(onVllm("createVllmEngine on a real server"), () => {
+  test("gives log-probs that the server gives again when it scores the whole sequence", async () => {
+    const engine = engineAt(vllmUrl);
     const { model } = await engine.probe(never);
     const renderer = await engine.remoteRenderer(never);
     const { ids } = await renderer.renderPrompt([{ role: "user", content: "Write a poem with emoji 😀." }], []);
@@ -49,7 +48,7 @@ describe("createVllmEngine on a real server", () => {
     };
     const completion = await engine.complete(request, never);
     expect(completion.firstTokenMs ?? Number.NaN).toBeLessThan(completion.generationMs);
-    const answer = await fetch(`${url}/v1/completions`, {
+    const answer = await fetch(`${vllmUrl}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ model, prompt: [...ids, ...completion.ids], max_tokens: 1, prompt_logprobs: 0 }),
