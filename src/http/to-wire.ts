@@ -87,14 +87,14 @@ function attemptToWire(attempt: Attempt): JobWire["attempts"][number] {
 
 function timingToWire(timing: JobTiming): JobWire["timing"] {
   return {
-    queued_ms: timing.queuedMs,
-    init_ms: timing.initMs,
-    ready_ms: timing.readyMs,
-    run_ms: timing.runMs,
-    llm_ms: timing.llmMs,
-    tool_ms: timing.toolMs,
-    awaiting_eval_ms: timing.awaitingEvalMs,
-    eval_ms: timing.evalMs,
-    total_ms: timing.totalMs,
+    queued_ms: Math.round(timing.queuedMs),
+    init_ms: Math.round(timing.initMs),
+    ready_ms: Math.round(timing.readyMs),
+    run_ms: Math.round(timing.runMs),
+    llm_ms: Math.round(timing.llmMs),
+    tool_ms: Math.round(timing.toolMs),
+    awaiting_eval_ms: Math.round(timing.awaitingEvalMs),
+    eval_ms: Math.round(timing.evalMs),
+    total_ms: Math.round(timing.totalMs),
   };
 }

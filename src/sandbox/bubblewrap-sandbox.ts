@@ -6,7 +6,7 @@ import { makeSandboxFolder, readSandboxFile, writeSandboxFile } from "./files.ts
 import { FramedOutput } from "./framed-output.ts";
 import type { SandboxImage } from "./image.ts";
 import { PipeReader } from "./pipe-reader.ts";
-import { openPipes, type Pipe } from "./pipes.ts";
+import { LooseDescriptors, openPipes, type Pipe } from "./pipes.ts";
 import { pythonKind } from "./python.ts";
 import type { CommandResult, Sandbox, SandboxEnd, SandboxFile, SandboxOptions } from "./sandbox.ts";
 import { Session, type SessionKind } from "./session.ts";
@@ -128,13 +128,15 @@ export async function openSandbox(
 ): Promise<BubblewrapSandbox> {
   const { sandboxUid } = host.stage;
   const cwd = options.cwd ?? DEFAULT_CWD;
-  const pipes = openPipes(SESSION_PIPES, sandboxUid);
+  using loose = new LooseDescriptors();
+  const pipes = openPipes(SESSION_PIPES, sandboxUid, loose);
   await using owned = new AsyncDisposableStack();
   const session = (kind: SessionKind, input: Pipe, output: Pipe) => {
-    owned.defer(() => closeSync(input.ours));
-    const reader = new PipeReader(output.ours);
+    const inputFd = loose.take(input.ours);
+    owned.defer(() => closeSync(inputFd));
+    const reader = new PipeReader(loose.take(output.ours));
     owned.defer(() => reader.close());
-    return new Session(kind, { inputFd: input.ours, output: new FramedOutput(reader) }, () => cell, host.clock);
+    return new Session(kind, { inputFd, output: new FramedOutput(reader) }, () => cell, host.clock);
   };
   const writeText = (path: string, text: string) => writeSandboxFile(root, { path, bytes: Buffer.from(text) });
   const shell = session(shellKind(writeText), pipes.shellIn, pipes.shellOut);
@@ -146,10 +148,10 @@ export async function openSandbox(
       image: options.rootImage,
       env: {},
       command: sessionCommand(cwd),
-      stdio: [pipes.controlIn.theirs, pipes.controlOut.theirs, pipes.controlOut.theirs],
-      extra: [pipes.shellIn, pipes.shellOut, pipes.pythonIn, pipes.pythonOut].map((pipe) => pipe.theirs),
-      controlIn: pipes.controlIn.ours,
-      controlOut: pipes.controlOut.ours,
+      stdio: [pipes.controlIn, pipes.controlOut, pipes.controlOut].map((pipe) => loose.take(pipe.theirs)),
+      extra: [pipes.shellIn, pipes.shellOut, pipes.pythonIn, pipes.pythonOut].map((pipe) => loose.take(pipe.theirs)),
+      controlIn: loose.take(pipes.controlIn.ours),
+      controlOut: loose.take(pipes.controlOut.ours),
       onLine: (line) => hearSupervisor(line, { cell, shell, python }),
     },
     signal,

@@ -31,7 +31,7 @@ export interface CellOptions {
   /** Descriptors 0, 1, 2 and from 5 on, as the sandbox gets them; closed here once it has them. */
   stdio: readonly (number | null)[];
   extra: readonly number[];
-  /** Our ends of the control pipes; owned by the cell from now on. */
+  /** Our ends of the control pipes; owned by the cell from now on, like the others. */
   controlIn: number;
   controlOut: number;
   /** Hears what PID 1 says after its first `up`; must not throw. */
@@ -61,10 +61,10 @@ export class Cell {
   #controlBytes = 0;
   #closing: Promise<void> | null = null;
 
-  private constructor(host: CellHost, options: CellOptions, started: StartedProcess) {
+  private constructor(host: CellHost, options: CellOptions, { started, control }: Launched) {
     this.#host = host;
     this.#process = started;
-    this.#control = new PipeReader(options.controlOut);
+    this.#control = control;
     this.#controlIn = options.controlIn;
     this.#onLine = options.onLine;
     this.exited = started.exited;
@@ -74,7 +74,7 @@ export class Cell {
 
   /** Resolves when PID 1 answers and the root can be reached; on failure or abort nothing is left. */
   static async start(host: CellHost, options: CellOptions, signal: AbortSignal): Promise<Cell> {
-    const cell = new Cell(host, options, spawn(options));
+    const cell = new Cell(host, options, await launch(options));
     const late = new RolloutError("sandbox_lost", `a sandbox did not start within ${LIMITS.sandboxStartMs} ms`);
     const limit = deadline(host.clock, LIMITS.sandboxStartMs, signal, late);
     const onAbort = () => cell.#up.resolve(false);
@@ -229,25 +229,34 @@ export function writeOrDrop(fd: number, text: string): boolean {
   }
 }
 
+interface Launched {
+  started: StartedProcess;
+  control: PipeReader;
+}
+
 /** Starts stage 1. Closes the sandbox's ends in every case, and ours when it throws. */
-function spawn(options: CellOptions): StartedProcess {
+async function launch(options: CellOptions): Promise<Launched> {
   const toClose = new Set([...options.stdio, ...options.extra].filter((fd) => fd !== null));
   const unnamed = (bytes: Uint8Array) => {
     const fd = unnamedFileOf(bytes);
     toClose.add(fd);
     return fd;
   };
+  let control: PipeReader | null = null;
   try {
+    control = new PipeReader(options.controlOut);
     const filter = unnamed(filterForThisMachine());
     const args = unnamed(encodeArgs(bwrapArgs({ image: options.image, root: stageRoot(), env: options.env })));
-    return startProcess({
+    const started = startProcess({
       argv: stageArgv(options.stage, options.command),
       env: stageEnv(options.stage),
       stdio: [...options.stdio, filter, args, ...options.extra],
     });
+    return { started, control };
   } catch (error) {
     // No descriptor or process was left on this machine, or stage 1 cannot be run.
-    for (const fd of [options.controlIn, options.controlOut]) closeSync(fd);
+    await control?.close();
+    closeSync(options.controlIn);
     throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });
   } finally {
     for (const fd of toClose) closeSync(fd);

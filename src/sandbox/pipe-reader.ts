@@ -13,9 +13,15 @@ export class PipeReader {
   #closed = false;
   #wake: (() => void) | null = null;
 
+  /** Takes over `fd`: closes it when it throws, since Bun needs a second descriptor. */
   constructor(fd: number) {
     this.#fd = fd;
-    this.#reader = Bun.file(fd).stream().getReader();
+    try {
+      this.#reader = Bun.file(fd).stream().getReader();
+    } catch (error) {
+      closeSync(fd);
+      throw error;
+    }
   }
 
   /** The next bytes; null at the end of the pipe; "aborted" when `signal` fires first, and then nothing is lost. */

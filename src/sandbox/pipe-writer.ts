@@ -7,9 +7,15 @@ export class PipeWriter implements AsyncDisposable {
   #last: Promise<void> = Promise.resolve();
   #ended = false;
 
+  /** Takes over `fd`: closes it when it throws, since Bun needs a second descriptor. */
   constructor(fd: number) {
     this.#fd = fd;
-    this.#sink = Bun.file(fd).writer();
+    try {
+      this.#sink = Bun.file(fd).writer();
+    } catch (error) {
+      closeSync(fd);
+      throw error;
+    }
   }
 
   /** Resolves when the kernel took the bytes; those that a dead program never reads are dropped. */

@@ -7,24 +7,40 @@ export interface Pipe {
   theirs: number;
 }
 
+/** Descriptors that nobody owns yet: those that were not taken over when it is disposed are closed. */
+export class LooseDescriptors implements Disposable {
+  readonly #held = new Set<number>();
+
+  hold(fd: number): void {
+    this.#held.add(fd);
+  }
+
+  /** Gives `fd` back: the caller closes it from now on. */
+  take(fd: number): number {
+    this.#held.delete(fd);
+    return fd;
+  }
+
+  [Symbol.dispose](): void {
+    for (const fd of this.#held) closeSync(fd);
+  }
+}
+
 /**
- * Opens all pipes of one sandbox, or none. `directions` says what the server does with its end; `uid` becomes the
+ * Opens all pipes of one sandbox; `loose` holds both ends of each. `directions` says what the server does with its end; `uid` becomes the
  * pipes' owner, so that a program in the sandbox can open its own `/dev/stdout` again.
  */
 export function openPipes<K extends string>(
   directions: Readonly<Record<K, "read" | "write">>,
   uid: number | null,
+  loose: LooseDescriptors,
 ): Record<K, Pipe> {
   const opened: [string, Pipe][] = [];
-  try {
-    for (const [name, ours] of Object.entries<"read" | "write">(directions)) {
-      const { readFd, writeFd } = openPipe(ours);
-      opened.push([name, ours === "read" ? { ours: readFd, theirs: writeFd } : { ours: writeFd, theirs: readFd }]);
-      if (uid !== null) fchownSync(readFd, uid, uid);
-    }
-    return Object.fromEntries(opened) as Record<K, Pipe>;
-  } catch (error) {
-    for (const [, pipe] of opened) for (const fd of [pipe.ours, pipe.theirs]) closeSync(fd);
-    throw error;
+  for (const [name, ours] of Object.entries<"read" | "write">(directions)) {
+    const { readFd, writeFd } = openPipe(ours);
+    for (const fd of [readFd, writeFd]) loose.hold(fd);
+    opened.push([name, ours === "read" ? { ours: readFd, theirs: writeFd } : { ours: writeFd, theirs: readFd }]);
+    if (uid !== null) fchownSync(readFd, uid, uid);
   }
+  return Object.fromEntries(opened) as Record<K, Pipe>;
 }

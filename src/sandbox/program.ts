@@ -8,7 +8,7 @@ import type { SandboxImage } from "./image.ts";
 import { LineReader } from "./line-reader.ts";
 import { PipeReader } from "./pipe-reader.ts";
 import { PipeWriter } from "./pipe-writer.ts";
-import { openPipes } from "./pipes.ts";
+import { LooseDescriptors, openPipes } from "./pipes.ts";
 import type { ProgramOptions, ProgramResult, SandboxEnd, SandboxProgram } from "./sandbox.ts";
 import { programCommand } from "./supervisor-script.ts";
 
@@ -97,11 +97,12 @@ export async function startProgram(
 ): Promise<BubblewrapProgram> {
   const { sandboxUid } = host.stage;
   const cwd = options.cwd ?? DEFAULT_CWD;
-  const pipes = openPipes(PROGRAM_PIPES, sandboxUid);
+  using loose = new LooseDescriptors();
+  const pipes = openPipes(PROGRAM_PIPES, sandboxUid, loose);
   await using owned = new AsyncDisposableStack();
-  const stdin = owned.use(new PipeWriter(pipes.stdin.ours));
-  const stdout = owned.use(new LineReader(new PipeReader(pipes.stdout.ours)));
-  const stderr = owned.use(new ErrorOutput(new PipeReader(pipes.stderr.ours)));
+  const stdin = owned.use(new PipeWriter(loose.take(pipes.stdin.ours)));
+  const stdout = owned.use(new LineReader(new PipeReader(loose.take(pipes.stdout.ours))));
+  const stderr = owned.use(new ErrorOutput(new PipeReader(loose.take(pipes.stderr.ours))));
   const start = Cell.start(
     host,
     {
@@ -109,10 +110,10 @@ export async function startProgram(
       image: options.rootImage,
       env: options.env ?? {},
       command: programCommand(cwd, options.argv),
-      stdio: [pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs],
-      extra: [pipes.controlIn.theirs, pipes.controlOut.theirs],
-      controlIn: pipes.controlIn.ours,
-      controlOut: pipes.controlOut.ours,
+      stdio: [pipes.stdin, pipes.stdout, pipes.stderr].map((pipe) => loose.take(pipe.theirs)),
+      extra: [pipes.controlIn, pipes.controlOut].map((pipe) => loose.take(pipe.theirs)),
+      controlIn: loose.take(pipes.controlIn.ours),
+      controlOut: loose.take(pipes.controlOut.ours),
       onLine: () => {},
     },
     signal,

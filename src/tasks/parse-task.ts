@@ -38,6 +38,10 @@ export function parseTask(raw: unknown): Task {
   if (task.prompt === undefined && task.messages === undefined) {
     throw taskInvalid("nothing is asked", [{ path: "prompt", message: "is missing", accepted: "prompt or messages" }]);
   }
+  if (task.prompt !== undefined && task.messages !== undefined) {
+    const message = "is given beside messages";
+    throw taskInvalid("two prompts", [{ path: "prompt", message, accepted: "prompt or messages, not both" }]);
+  }
   for (const [at, file] of task.files.entries()) {
     if ((file.text === undefined) !== (file.base64 === undefined)) continue;
     throw taskInvalid("a file without content", [

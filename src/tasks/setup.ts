@@ -11,15 +11,16 @@ export interface HandlerDefaults {
 }
 
 /**
- * Messages, tools and format of a task's agent. The task's own messages win over the handler's system prompt; `auto` is
- * `hermes` where there are tools and `none` where the only turn is the answer.
+ * Messages, tools and format of a task's agent. A task's own `messages` are taken as they are; the handler's system prompt
+ * goes before a bare `prompt` only. `auto` is `hermes` where there are tools and `none` where the only turn is the answer.
  */
 export function setupAgent(task: Task, defaults: HandlerDefaults): AgentSetup {
   const own = (task.messages ?? []).map(toMessage);
   if (task.prompt !== undefined) own.push({ role: "user", content: task.prompt });
-  const hasSystem = own[0]?.role === "system";
   const messages: Message[] =
-    defaults.system === null || hasSystem ? own : [{ role: "system", content: defaults.system }, ...own];
+    defaults.system === null || task.messages !== undefined
+      ? own
+      : [{ role: "system", content: defaults.system }, ...own];
   const wanted = task.tools ?? (task.tool_format === "none" ? [] : defaults.tools);
   const toolFormat = task.tool_format !== "auto" ? task.tool_format : wanted.length > 0 ? "hermes" : "none";
   const tools = toolFormat === "none" ? [] : wanted;

@@ -137,16 +137,9 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
 
     test("reads a tokenizer in its Worker", async () => {
       await using tokenizer = await tokenizerFolder(null);
-      const { err, code } = await home.run(
-        "backend",
-        "add",
-        model.url,
-        "--role",
-        "judge",
-        "--tokenizer",
-        tokenizer.path,
-      );
-      expect({ err, code }).toEqual({ err: "", code: 0 });
+      await using other = startFakeVllm({ model: "other", script });
+      const { out } = await home.run("backend", "add", other.url, "--tokenizer", tokenizer.path);
+      expect(out).toContain("renders otherwise: a turn ends with token 2 here");
     });
 
     test("drains on SIGTERM, ends with 0 and leaves nothing", async () => {

@@ -64,6 +64,12 @@ describe("Registry.parse", () => {
     ],
     ["an unknown handler", { id: "t", handler: "mathh", prompt: "p" }, "handler_unknown", "handler"],
     ["no prompt", { id: "t", handler: "math", answer: "1" }, "task_invalid", "prompt"],
+    [
+      "both prompt and messages",
+      { id: "t", handler: "math", prompt: "p", messages: [{ role: "user", content: "" }], answer: "1" },
+      "task_invalid",
+      "prompt",
+    ],
     ["no id", { handler: "math", prompt: "p", answer: "1" }, "task_invalid", "id"],
     ["an empty id", { id: "", handler: "math", prompt: "p", answer: "1" }, "task_invalid", "id"],
     ["a prompt of the wrong type", { id: "t", handler: "math", prompt: 7, answer: "1" }, "task_invalid", "prompt"],

@@ -37,6 +37,7 @@ export function addDocRoutes(app: OpenAPIHono, version: string): void {
     });
     return c.json(document);
   });
+  app.get("/", (c) => c.redirect("/docs"));
   app.get("/docs", (c) => {
     c.header("Content-Security-Policy", POLICY);
     return c.html(PAGE);

@@ -1,4 +1,6 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import type { State } from "../../job/state.ts";
+import type { BackendView } from "../../llm/backends.ts";
 import type { AppDeps } from "../deps.ts";
 import { mount } from "../mount.ts";
 import { problem } from "../problems.ts";
@@ -105,7 +107,19 @@ async function readStatus(deps: AppDeps) {
       const { id, url, model, state, load } = backendToWire(view);
       return { id, url, model, state, load };
     }),
+    engine_idle_because: idleBecause(backends.list(), jobs),
     loop_lag_ms: metrics.loopLagMs(),
     results: { first: log.first, last: log.last },
   };
+}
+
+/** Why no model samples anything now; null when one does. The first cause that explains it. */
+function idleBecause(backends: readonly BackendView[], jobs: Readonly<Record<State, number>>): string | null {
+  const policies = backends.filter((backend) => backend.role === "policy");
+  if (policies.some((backend) => backend.load.turns > 0)) return null;
+  if (!policies.some((backend) => backend.state === "healthy")) return "no_healthy_backend";
+  if (jobs.running > 0) return "agents_use_tools";
+  if (jobs.initializing + jobs.ready > 0) return "sandboxes_start";
+  if (jobs.queued > 0) return "queued_jobs_wait";
+  return jobs.awaiting_eval + jobs.evaluating > 0 ? "only_grading_left" : "no_jobs";
 }
