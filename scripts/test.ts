@@ -3,11 +3,14 @@
  * `, N skipped` where a test was skipped; exit code 0 only when tests ran and none failed.
  */
 import { setUp } from "./setup/set-up.ts";
+import { openTestVllm } from "./setup/vllm-for-tests.ts";
 
-const ready = await setUp((line) => console.log(`set-up: ${line}`));
+const report = (line: string) => console.log(`set-up: ${line}`);
+const ready = await setUp(report);
+const vllm = await openTestVllm(process.argv.slice(2), report);
 const child = Bun.spawn([process.execPath, "test", ...process.argv.slice(2)], {
   cwd: `${import.meta.dir}/..`,
-  env: { ...process.env, ROLLOUTD_BWRAP: ready.bwrap },
+  env: { ...process.env, ROLLOUTD_BWRAP: ready.bwrap, ...vllm.env },
   stdin: "ignore",
   stdout: "inherit",
   stderr: "pipe",
@@ -20,7 +23,9 @@ for await (const chunk of child.stderr) {
   tail = (tail + decoder.decode(chunk, { stream: true })).slice(-4_000);
 }
 const code = await child.exited;
+await vllm[Symbol.asyncDispose]();
 const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}$`, "m").exec(tail)?.[1] ?? 0);
 const [passed, failed, skipped] = [count("pass"), count("fail"), count("skip")];
+if (vllm.missing !== null) console.log(`tests on vLLM were skipped: ${vllm.missing}`);
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exit(code !== 0 || failed > 0 || passed === 0 ? code || 1 : 0);

@@ -6,6 +6,8 @@ const ERROR_CHARS_MAX = 2_000;
 export interface CommandOptions {
   cwd?: string;
   env?: Record<string, string>;
+  /** Killed after this long; 5 minutes unless said otherwise. */
+  msMax?: number;
 }
 
 /** Runs a set-up command to its end and gives its stdout. Throws with the end of its stderr when it fails. */
@@ -16,7 +18,7 @@ export async function runCommand(argv: readonly string[], options: CommandOption
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
-    timeout: COMMAND_MS_MAX,
+    timeout: options.msMax ?? COMMAND_MS_MAX,
     killSignal: "SIGKILL",
   });
   const [stdout, stderr, code] = await Promise.all([
