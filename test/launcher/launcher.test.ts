@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { childrenOf, descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
@@ -9,6 +10,7 @@ import { eventually, leftSince, NOTHING, processesMarked, residue } from "../sup
 setDefaultTimeout(60_000);
 
 const SERVER = join(import.meta.dir, "../programs/storm-server.ts");
+const LAUNCHER = join(import.meta.dir, "../../src/launcher.ts");
 const ROUNDS = 3;
 /** Moments of the storm at which the kill falls, ms after READY. */
 const MOMENTS = [20, 150, 400];
@@ -85,12 +87,60 @@ describe("enterNamespace", () => {
     },
   );
 
-  test("ends the server when the launcher's pipe closes, even if the chain were cut", async () => {
+  test("ends the server when the launcher's pipe closes, though no parent-death signal came", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "launcher-"));
+    try {
+      writeFileSync(join(folder, "setpriv"), '#!/bin/sh\nshift 3\nexec "$@"\n', { mode: 0o755 });
+      const path = `${folder}:${process.env.PATH}`;
+      const { child, mark } = await serve("idle", ["/usr/bin/env", `PATH=${path}`, process.execPath, SERVER]);
+      const { unshare, server } = chain(child.pid);
+      expect(server).toBeGreaterThan(0);
+      process.kill(child.pid, "SIGKILL");
+      expect(await eventually(() => ![unshare, server].some(isRunning) && processesMarked(mark).length === 0)).toBe(
+        true,
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("shows the server and its sandboxes nothing of how it was started", async () => {
     const { child } = await serve("idle");
     const { server } = chain(child.pid);
-    const target = (fd: number, pid: number) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1");
-    expect(target(8, child.pid)).toContain("flags:\t01");
-    expect(target(7, server)).toContain("flags:\t0");
-    expect(() => target(8, server)).toThrow();
+    const names = readFileSync(`/proc/${server}/environ`, "latin1")
+      .split("\0")
+      .map((line) => line.split("=")[0]);
+    expect(names.filter((name) => name?.startsWith("ROLLOUTD_"))).toEqual(["ROLLOUTD_PID"]);
+  });
+
+  test("refuses with what to change where no namespace can be made", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "launcher-"));
+    try {
+      writeFileSync(join(folder, "unshare"), "#!/bin/sh\necho unshare: no space >&2\nexit 1\n", { mode: 0o755 });
+      const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+      const child = Bun.spawn([process.execPath, SERVER], { env, stdio: ["ignore", "pipe", "pipe"] });
+      expect(await new Response(child.stderr).text()).toMatch(
+        /^rolloutd: no PID namespace can be made here \(unshare: no space\): \S.*\n$/,
+      );
+      expect(await child.exited).toBe(2);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe("resumeInNamespace", () => {
+  test("does not believe a mark that was given by hand, so that nothing outside is swept", async () => {
+    const program = `import { resumeInNamespace, sweepOrphans } from ${JSON.stringify(LAUNCHER)};
+resumeInNamespace();
+console.log(sweepOrphans(), process.argv.at(-1));`;
+    // Below a shell of its own PID namespace, where a sweep would find that shell's children and nothing else.
+    const script = 'sleep 100 & exec 7</dev/null; "$0" -e "$1" -- --inside-namespace';
+    const isolated = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    const child = Bun.spawn([...isolated, "/bin/sh", "-c", script, process.execPath, program], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    expect(await new Response(child.stdout).text()).toBe("0 --inside-namespace\n");
+    await child.exited;
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
 import { probeConfinement } from "../../src/sandbox/probe.ts";
 import { descendantsOf } from "../../src/sandbox/process-tree.ts";
 import type { Sandbox, SandboxHost } from "../../src/sandbox/sandbox.ts";
@@ -222,6 +223,44 @@ print(fill("/tmp", 150000)[1], fill("/dev/shm", 1000))`;
       await sandbox.python("import time; time.sleep(0.5)", { timeoutMs: 5_000, signal: never });
       expect(process.memoryUsage.rss() - rss).toBeLessThan(50 * 1024 * 1024);
       expect(await run(sandbox, "kill %1; echo alive")).toEndWith("alive\n");
+    });
+  });
+
+  test.each([
+    ["lines", "yes up"],
+    ["bytes without a line", "cat /dev/zero"],
+  ])("of the server's time by %s written to PID 1's own pipe ends the sandbox", async (_, command) => {
+    await withNeighbour(async (sandbox) => {
+      const flooded = sandbox.shell(`${command} > /proc/1/fd/1`, { timeoutMs: 10_000, signal: never });
+      expect(flooded).rejects.toThrow("sandbox_limit");
+      expect(await sandbox.ended).toBe("limit");
+    });
+  });
+
+  test("of the server's time by false news of PID 1 does not happen", async () => {
+    await withNeighbour(async (sandbox) => {
+      await run(sandbox, "for i in {1..15000}; do echo up; done > /proc/1/fd/1");
+      const before = process.cpuUsage();
+      await systemClock.sleep(300);
+      const { user, system } = process.cpuUsage(before);
+      expect((user + system) / 1_000).toBeLessThan(100);
+      expect(await run(sandbox, "echo alive")).toBe("alive\n");
+    });
+  });
+
+  test("of memory that no limit counts is refused: memfd and large segments of System V", async () => {
+    if (process.arch !== "x64") return; // the numbers are those of x64
+    await withNeighbour(async (sandbox) => {
+      const code = `
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*args):
+    ctypes.set_errno(0)
+    return libc.syscall(*(ctypes.c_long(arg) for arg in args)) >= 0, ctypes.get_errno()
+[call(319, 0, 0)[1], call(29, 0, 56, 0o1600), call(29, 0, 65537, 0o1600), call(29, 0, 1 << 32, 0o1600)]`;
+      expect((await sandbox.python(code, { timeoutMs: 10_000, signal: never })).output).toBe(
+        "[38, (True, 0), (False, 12), (False, 12)]\n",
+      );
     });
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { closeSync, writeSync } from "node:fs";
 import { openPipe } from "../../src/libc.ts";
-import { BoundedOutput } from "../../src/sandbox/bounded-output.ts";
+import { BoundedOutput, pushMerged } from "../../src/sandbox/bounded-output.ts";
 import { FramedOutput } from "../../src/sandbox/framed-output.ts";
 import { PipeReader } from "../../src/sandbox/pipe-reader.ts";
 
@@ -78,6 +78,14 @@ describe("BoundedOutput", () => {
     for (let at = 0; at < all.length; at += size) output.push(all.subarray(at, at + size));
     expect(output.text()).toBe(`abcdefghij\n[... 985 bytes left out ...]\n${all.subarray(-5).toString()}`);
     expect(output).toMatchObject({ totalBytes: 1_000, truncated: true });
+  });
+
+  test("holds few objects for many tiny writes", () => {
+    const chunks: Uint8Array[] = [];
+    const all = Buffer.from(Array.from({ length: 10_000 }, (_, i) => i % 256));
+    for (const byte of all) pushMerged(chunks, Uint8Array.of(byte));
+    expect(chunks.length).toBeLessThan(20);
+    expect(Buffer.concat(chunks)).toEqual(all);
   });
 
   test("is exact up to its bound, and the head alone where no tail is kept", () => {

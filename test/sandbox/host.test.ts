@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
@@ -79,6 +80,49 @@ describe("createSandboxHost", () => {
     const before = pipes();
     for (let i = 0; i < 20; i += 1) await once();
     expect(await eventually(() => pipes() <= before + 4)).toBe(true);
+  });
+});
+
+describe("SandboxHost", () => {
+  test("rejects with sandbox_lost and leaves no descriptor when the process has none left", async () => {
+    const program = join(import.meta.dir, "../programs/few-descriptors.ts");
+    const argv = ["/bin/sh", "-c", 'ulimit -n 4096 && exec "$0" "$1"', process.execPath, program];
+    const child = Bun.spawn(argv, { stdin: "ignore", stdout: "pipe", stderr: "inherit" });
+    expect(await new Response(child.stdout).text()).toBe("refused\n");
+    expect(await child.exited).toBe(0);
+  });
+
+  test("leaves no process or descriptor when starts, calls and closes are aborted at any moment", async () => {
+    await using closer = new AsyncDisposableStack();
+    const host = closer.adopt(await testSandboxHost(), (each) => each.close());
+    const use = async (stop: AbortSignal, i: number) => {
+      if (i % 3 === 0) {
+        await using program = await host.start({ ...options, argv: ["cat"] }, stop);
+        void program.write("line\n");
+        await program.readLine(stop);
+        await program.wait(stop); // for ever: its stdin stays open
+      }
+      await using box = await host.open(options, stop);
+      await box.shell("sleep 0.005", { timeoutMs: 1 + (i % 20), signal: stop });
+      if (i % 4 === 0) void box.close();
+      if (i % 5 === 0) void box.killProcesses();
+      await box.python("1", { timeoutMs: 1_000, signal: stop });
+    };
+    const aborted = async (i: number) => {
+      const stop = new AbortController();
+      const used = use(stop.signal, i).catch(() => {});
+      await systemClock.sleep((i * 7) % 60);
+      stop.abort(new Error("by the test"));
+      await used;
+    };
+    const descriptors = () => readdirSync("/proc/self/fd").length;
+    const before = residue();
+    await aborted(1);
+    const count = descriptors();
+    for (let i = 0; i < 120; i += 6) await Promise.all([0, 1, 2, 3, 4, 5].map((k) => aborted(i + k)));
+    expect(host.live).toBe(0);
+    expect(await leftSince(before)).toEqual(NOTHING);
+    expect(await eventually(() => descriptors() <= count)).toBe(true);
   });
 });
 

@@ -101,7 +101,7 @@ describe("edit", () => {
   test.each([
     ["/nope", "does not exist"],
     ["/workspace", "is a folder:\n/workspace/x"],
-    ["/usr/bin/bash", "is a binary file of"],
+    ["/usr/bin/env", "is a binary file of"],
     ["/dev/zero", "is a character special file that cannot be read"],
   ])("answers a view of %s clearly", async (path, answer) => {
     expect((await call("edit", { command: "view", path })).output).toContain(answer);
@@ -124,6 +124,17 @@ describe("edit", () => {
     expect(full.output).toContain("disk is full");
     await call("bash", { command: "rm -f /workspace/big; truncate -s 17M /workspace/large" });
     expect((await call("edit", { command: "view", path: "/workspace/large" })).output).toContain("at most");
+  });
+
+  test("answers at once about a file of a million lines", async () => {
+    await call("bash", { command: "yes '' | head -n 1048576 > /workspace/lines" });
+    const start = performance.now();
+    await call("edit", { command: "view", path: "/workspace/lines" });
+    await call("edit", { command: "str_replace", path: "/workspace/lines", old_str: "x", new_str: "y" });
+    expect(performance.now() - start).toBeLessThan(2_000);
+    await call("bash", { command: "echo >> /workspace/lines" });
+    const larger = await call("edit", { command: "view", path: "/workspace/lines" });
+    expect(larger.output).toContain("at most 1048576 are read. bash can");
   });
 
   test("views a range, and names the lines there are when it is wrong", async () => {
