@@ -8,7 +8,8 @@ import { openTestVllm } from "./setup/vllm-for-tests.ts";
 const report = (line: string) => console.log(`set-up: ${line}`);
 const ready = await setUp(report);
 const vllm = await openTestVllm(process.argv.slice(2), report);
-const child = Bun.spawn([process.execPath, "test", ...process.argv.slice(2)], {
+// Bun 1.4.4 does not read a bound on tests from bunfig.toml.
+const child = Bun.spawn([process.execPath, "test", "--timeout", "30000", ...process.argv.slice(2)], {
   cwd: `${import.meta.dir}/..`,
   env: { ...process.env, ROLLOUTD_BWRAP: ready.bwrap, ...vllm.env },
   stdin: "ignore",
