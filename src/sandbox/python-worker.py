@@ -23,7 +23,7 @@ os.close(null)
 sys.stdin = open(0, "r", closefd=False)
 sys.path[0] = ""
 sys.argv = [""]
-stream = None
+stream = sys.stdout = sys.stderr = None
 
 
 def mend_output():
@@ -33,6 +33,7 @@ def mend_output():
         os.fstat(1)
     except OSError:
         os.dup2(answers, 1)
+    os.set_blocking(1, True)
     if stream is None or stream.closed:
         # One stream for both, line by line: output and errors keep their order, also beside those of child processes.
         raw = os.fdopen(1, "wb", closefd=False)
@@ -114,6 +115,7 @@ def flush():
 
 
 def answer(nonce, word):
+    os.set_blocking(answers, True)  # a node that the cell ran and killed leaves it so
     flush()
     write(answers, f"\n\x1e{nonce} {word}\x1e".encode())
 

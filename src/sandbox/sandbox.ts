@@ -31,12 +31,15 @@ export interface CommandResult {
   truncated: boolean;
   exitCode: number | null;
   timedOut: boolean;
-  /** What the time-out ladder or a restart did, in words for the model; null when nothing happened. */
+  /** What the time-out ladder or a restart did, or why nothing was run, in words for the model; null when nothing happened. */
   note: string | null;
   ms: number;
 }
 
-/** Why the sandbox is no longer there. `limit`: the agent's doing (killed its own PID 1, out of memory). */
+/**
+ * Why the sandbox is no longer there. `limit`: the agent's doing (it brought PID 1 down, flooded PID 1's own pipe, or left
+ * no room to start its session again). `lost`: bwrap was killed from outside, which an agent cannot do.
+ */
 export type SandboxEnd = "closed" | "limit" | "lost";
 
 /** A sandbox with a shell and a Python worker that live as long as it does. Calls are answered one at a time. */

@@ -19,7 +19,7 @@ import type { CommandResult } from "./sandbox.ts";
 /** What differs between the shell and the Python worker. Every text goes into a pipe and ends with a newline. */
 export interface SessionKind {
   readonly name: "shell" | "python";
-  /** Runs before each start, such as writing the worker's file. */
+  /** Runs before each start, such as writing the worker's file. Like `request`, throws sandbox_limit when the disk is full. */
   prepare(): void;
   /** Makes the fresh session answer with a mark `nonce PID`. */
   hello(nonce: string): string;

@@ -25,8 +25,9 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
       const short = Buffer.byteLength(inline) <= LIMITS.sandboxPipeBytesMax;
       if (!short) writeFile(COMMAND_PATH, command);
       const source = short ? inline : `"$(<${COMMAND_PATH})"`;
+      // Opened anew, so that a program which leaves its output non-blocking (a killed node) spoils no other's.
       // The line break first: after a syntax error bash would else take the brace for a command.
-      return `\n{ \\builtin eval ${source}\n} </dev/null >&9 2>&9 9>&-; { ${mark(nonce, "$?")}; ${PROMPTS}; } 2>/dev/null\n`;
+      return `\n{ \\builtin eval ${source}\n} </dev/null >|/proc/self/fd/9 2>&1 9>&-; { ${mark(nonce, "$?")}; ${PROMPTS}; } 2>/dev/null\n`;
     },
     resync: (nonce) => `${mark(nonce, "$?")}\n`,
     clean: (output) => output.replace(TERMINAL_NOISE, ""),

@@ -6,6 +6,8 @@ setDefaultTimeout(60_000);
 
 const never = new AbortController().signal;
 const SHORT_MS = 300;
+/** The child comes to its end first: it would answer, and take the next cell. */
+const [FORK, WAIT] = ["import os, time\nif os.fork() == 0", "else: time.sleep(0.2)"];
 let host: SandboxHost;
 
 beforeAll(async () => {
@@ -38,7 +40,7 @@ describe("a shell whose agent", () => {
     ["turns job control on", "set -m"],
   ])("%s answers as before", async (_, command) => {
     await using box = await opened();
-    await box.sh(command);
+    expect(await box.sh(command)).toMatchObject({ timedOut: false, note: null });
     expect(await box.sh("echo 'alive !1'; (exit 7)")).toMatchObject({
       output: "alive !1\n",
       exitCode: 7,
@@ -60,6 +62,14 @@ describe("a shell whose agent", () => {
     const results = [await box.sh(command, SHORT_MS), await box.sh("true", SHORT_MS)];
     expect(results.map((result) => result.note).join()).toContain("new one was started");
     expect(await box.sh("echo alive")).toMatchObject({ output: "alive\n", exitCode: 0, note: null });
+  });
+
+  test("leaves its output non-blocking, as a killed node does, gets all of the next output", async () => {
+    await using box = await opened();
+    await box.sh("python3 -c 'import os; [os.set_blocking(fd, False) for fd in (1, 2)]'");
+    expect(await box.sh("seq 1 1000000")).toMatchObject({ outputBytes: 6_888_896, exitCode: 0 });
+    await box.py("import os\nos.set_blocking(1, False)");
+    expect(await box.py("for i in range(1000): print('x' * 9_999)")).toMatchObject({ outputBytes: 10_000_000 });
   });
 
   test("ends between two calls is told of at the next", async () => {
@@ -86,8 +96,8 @@ describe("a shell whose agent", () => {
 
 describe("a Python worker whose cell", () => {
   test.each([
-    ["forks a child that runs on", "import os\nif os.fork() == 0: kept = 'of the child'", 0],
-    ["forks a child that fails", "import os\nif os.fork() == 0: 1 / 0", 0],
+    ["forks a child that runs on", `${FORK}: kept = 'of the child'\n${WAIT}`, 0],
+    ["forks a child that fails", `${FORK}: 1 / 0\n${WAIT}`, 0],
     ["closes stdout", "import sys\nsys.stdout.close()", 0],
     ["closes descriptor 1", "import os\nos.close(1)", 0],
     ["closes the first hundred descriptors", "import os\nos.closerange(0, 100)", 0],
