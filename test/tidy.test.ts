@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join, normalize } from "node:path";
+import { REASONS, REQUEST_REASONS } from "../src/errors.ts";
 
 /** Folder -> folders it may import, `type` imports included. Files at the root of src are "base"; roots import anything. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
@@ -81,6 +82,16 @@ describe("src", () => {
 });
 
 describe("documents", () => {
+  test("list every reason with its rule", async () => {
+    const text = await Bun.file(join(import.meta.dir, "../docs/reasons.md")).text();
+    for (const [reason, rule] of Object.entries(REASONS)) {
+      const retry = rule.retry === "never" ? "no" : rule.retry;
+      expect(text).toContain(`| \`${reason}\` | ${rule.blame} | ${rule.graded ? "yes" : "no"} | ${retry} |`);
+    }
+    for (const [reason, status] of Object.entries(REQUEST_REASONS))
+      expect(text).toContain(`| \`${reason}\` | ${status} |`);
+  });
+
   test("keep ARCHITECTURE.md within 200 lines", async () => {
     const text = await Bun.file(join(import.meta.dir, "../ARCHITECTURE.md")).text();
     expect(text.split("\n").length - 1).toBeLessThanOrEqual(200);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runCli } from "../support/cli.ts";
 import { startFakeVllm } from "../support/fake-vllm.ts";
@@ -68,6 +68,19 @@ describe("rolloutd serve", () => {
     const { code, err } = await runCli(["serve", "--port", "0", "--data", folder.path, ...flags]);
     expect({ code: code > 0, err }).toMatchObject({ code: true, err: expect.stringContaining(named) });
     expect(err).not.toContain("    at "); // a reason, not a stack
+  });
+
+  test("does not start when its sandboxes do not confine, and says what does not hold", async () => {
+    using folder = aFolder();
+    const fake = join(folder.path, "bwrap");
+    const script =
+      '[ "$1" = --version ] && echo "bubblewrap 0.12.0" && exit\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n';
+    writeFileSync(fake, `#!/bin/sh\n${script}`, { mode: 0o755 });
+    chmodSync(folder.path, 0o755);
+    const { code, err } = await runCli(["serve", "--port", "0", "--data", join(folder.path, "data"), "--bwrap", fake]);
+    expect(code).toBe(2);
+    expect(err).toContain("sandboxes do not confine on this machine");
+    expect(err).not.toContain("server:listening");
   });
 
   test("takes settings from a TOML file, the environment and flags, in rising precedence", async () => {
