@@ -77,6 +77,10 @@ try {
   } else if (error instanceof CliError || error instanceof ConfigError || error instanceof StartError) {
     console.error(`rolloutd: ${error.message}`);
     exitCode = error instanceof CliError ? error.exitCode : 2;
+  } else if (error instanceof Error && "syscall" in error && "code" in error) {
+    // What the system refuses is no bug. A reader that went away (`| head`) has what it wanted.
+    if (error.code !== "EPIPE") console.error(`rolloutd: ${error.message}`);
+    exitCode = error.code === "EPIPE" ? 141 : 1;
   } else throw error;
 }
 process.exit(exitCode);

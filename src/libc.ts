@@ -23,14 +23,16 @@ const NUMBERS =
 /**
  * Calls that act as another user for one system call. In C, since a thread inherits the user of the one that starts
  * it: when JavaScript ran in between, a garbage collection started Bun's helper threads as the sandbox's user, for good.
+ * It is linked to nothing, and handed what it needs of libc: linking wants libc.so, which only a compiler's packages bring.
  */
 const FILE_CALLS = `
-long syscall(long number, ...);
-int *__errno_location(void);
+static long (*syscall)(long number, ...);
+static int *(*errno_at)(void);
+void use_libc(void *syscall_of, void *errno_of) { syscall = syscall_of; errno_at = errno_of; }
 static int call_as(int uid, long number, int folder, void *path, long third, long fourth) {
   if (uid >= 0) { syscall(${NUMBERS.setfsgid}, uid); syscall(${NUMBERS.setfsuid}, uid); }
   long answer = syscall(number, folder, path, third, fourth);
-  int error = *__errno_location();
+  int error = *errno_at();
   if (uid >= 0) { syscall(${NUMBERS.setfsuid}, 0); syscall(${NUMBERS.setfsgid}, 0); }
   return answer < 0 ? -error : (int)answer;
 }
@@ -50,6 +52,7 @@ function load() {
     fcntl: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
     memfd_create: { args: [FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
     __errno_location: { args: [], returns: FFIType.ptr },
+    dlsym: { args: [FFIType.ptr, FFIType.ptr], returns: FFIType.ptr },
   });
 }
 
@@ -65,16 +68,27 @@ function compile() {
   const source = openUnnamedFile();
   try {
     writeSync(source, FILE_CALLS);
-    return cc({
+    const made = cc({
       source: `/proc/self/fd/${source}`,
+      flags: "-nostdlib",
       symbols: {
+        use_libc: { args: [pointer, pointer], returns: FFIType.void },
         open_as: { args: [i32, i32, pointer, pointer], returns: i32 },
         make_folder_as: { args: [i32, i32, pointer, i32], returns: i32 },
       },
     });
+    made.symbols.use_libc(addressOf("syscall"), addressOf("__errno_location"));
+    return made;
   } finally {
     closeSync(source);
   }
+}
+
+/** Where the C library that Bun itself runs on has `name`. */
+function addressOf(name: string) {
+  const at = libc().dlsym(null, ptr(cString(name)));
+  assert(at !== null, `the C library has ${name}`);
+  return at;
 }
 
 function fileCalls() {

@@ -62,6 +62,11 @@ export const LIMITS = {
   /** Pause before a second attempt, doubled each time up to the maximum, ms. */
   retryDelayMs: 500,
   retryDelayMaxMs: 30_000,
+  /** Pause before the end of an attempt is written again after the store failed, doubled up to the maximum, ms. */
+  endRetryMs: 50,
+  endRetryMsMax: 30_000,
+  /** How long a handler may go on after its signal has aborted, and an error hook at all, ms; then it is left alone. */
+  handlerGraceMs: 5_000,
   /** How long an idle pool slot goes without asking the queue, ms: a missed wake-up costs no more than this. */
   poolIdleMs: 1_000,
   /** Calls handed to the store's Worker and not yet answered; the next one is refused. Each holds its input in memory. */

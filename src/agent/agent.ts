@@ -1,4 +1,4 @@
-import { RolloutError } from "../errors.ts";
+import { REASONS, type Reason, RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import type { ModelSession, SessionCompletion } from "../llm/engine.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
@@ -38,7 +38,7 @@ export interface AgentTask {
 /**
  * The agent: sample a turn, write it down, run what it asked for, show it the answers, until it answers or a bound
  * ends it. Infrastructure failures and cancellation reject; everything the model does is a value. When `signal`
- * aborts with `run_timeout` the agent ends as truncated with what it has.
+ * aborts for a reason that is the policy's (`run_timeout`) the agent ends as truncated with what it has.
  */
 export async function runAgent(parts: AgentParts, task: AgentTask, signal: AbortSignal): Promise<AgentEnd> {
   const agent = new Agent(parts, task, signal);
@@ -46,9 +46,7 @@ export async function runAgent(parts: AgentParts, task: AgentTask, signal: Abort
     return await agent.run();
   } catch (error) {
     const cause: unknown = signal.aborted ? signal.reason : error;
-    if (cause instanceof RolloutError && (cause.reason === "run_timeout" || cause.reason === "sandbox_limit")) {
-      return agent.end(cause.reason);
-    }
+    if (cause instanceof RolloutError && isPolicyEnd(cause.reason)) return agent.end(cause.reason);
     throw cause;
   }
 }
@@ -87,7 +85,7 @@ class Agent {
     let prompt = await session.renderer.renderPrompt(this.#messages, toolbox.schemas);
     for (;;) {
       const ids = concat(this.#ledger.context, prompt.ids);
-      const room = nextTurn(this.#task.budget, this.#spent(), ids.length, this.#task.sampling);
+      const room = nextTurn(this.#budget(), this.#spent(), ids.length, this.#task.sampling);
       if (typeof room === "string") return this.end(room);
       const sampling = { ...this.#task.sampling, maxTokens: room.maxTokens };
       const completion = await session.complete(ids, sampling, this.#signal);
@@ -200,9 +198,23 @@ class Agent {
     return { ...delta, message: delta.message.map((index) => (index < 0 ? -1 : first + index)) };
   }
 
+  /** The context is that of the backend of the moment: a job may have moved to one with less. */
+  #budget(): Budget {
+    const { budget } = this.#task;
+    return {
+      ...budget,
+      contextTokensMax: Math.min(budget.contextTokensMax, this.#parts.session.contextTokensMax),
+    };
+  }
+
   #spent() {
     return { turns: this.#ledger.turns, sampledTokens: this.#sampledTokens };
   }
+}
+
+/** Whether work that was stopped for this reason is an end of the agent, graded as it stands. */
+function isPolicyEnd(reason: Reason): reason is AgentEnd["reason"] {
+  return REASONS[reason].blame === "policy" && REASONS[reason].graded;
 }
 
 function sameMessage(left: Message | undefined, right: Message): boolean {

@@ -11,6 +11,9 @@ export class CliError extends Error {
   }
 }
 
+/** The server could not be reached, or went away before it had answered: the same request may be sent again later. */
+export class UnreachableError extends CliError {}
+
 const Problem = z.object({
   reason: z.string(),
   detail: z.string().default(""),
@@ -49,13 +52,12 @@ export class ApiClient {
     schema: z.ZodType<T>,
     sent: { body?: string; headers?: Record<string, string> } = {},
   ): Promise<T> {
-    const response = await this.#fetch(method, path, sent);
-    const text = await response.text();
-    if (!response.ok) throw new CliError(describeProblem(method, path, response.status, text));
-    const parsed = schema.safeParse(text === "" ? null : JSON.parse(text));
+    const { status, ok, text } = await this.#fetch(method, path, sent);
+    if (!ok) throw new CliError(describeProblem(method, path, status, text));
+    const parsed = schema.safeParse(text === "" ? null : tryJson(text));
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
-    const where = `${issue?.path.map(String).join(".")} ${issue?.message}`;
+    const where = `${issue?.path.map(String).join(".") || "the answer"}: ${issue?.message}`;
     throw new CliError(`${method} ${path} answered in an unknown form (${where}); is the server another version?`);
   }
 
@@ -63,16 +65,18 @@ export class ApiClient {
     method: string,
     path: string,
     sent: { body?: string; headers?: Record<string, string> },
-  ): Promise<Response> {
+  ): Promise<{ status: number; ok: boolean; text: string }> {
     const headers: Record<string, string> = { ...sent.headers };
     if (sent.body !== undefined) headers["content-type"] = "application/json";
     if (this.#token !== null) headers.authorization = `Bearer ${this.#token}`;
     try {
       const body = sent.body === undefined ? {} : { body: sent.body };
-      return await fetch(`${this.#url}${path}`, { method, headers, ...body, signal: AbortSignal.timeout(CALL_MS_MAX) });
+      const signal = AbortSignal.timeout(CALL_MS_MAX);
+      const response = await fetch(`${this.#url}${path}`, { method, headers, ...body, signal });
+      return { status: response.status, ok: response.ok, text: await response.text() };
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
-      throw new CliError(
+      throw new UnreachableError(
         `no server answers at ${this.#url} (${why}); start one with \`rolloutd serve\`, or name it with --url`,
       );
     }

@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import demoTasks from "../../examples/demo-tasks.jsonl" with { type: "text" };
+import { systemClock } from "../clock.ts";
 import type { ApiClient } from "./api-client.ts";
 import { groupTable } from "./submit.ts";
 import { formatReward } from "./table.ts";
@@ -49,7 +50,7 @@ export async function runDemo(
     await writer.write(`${JSON.stringify(result)}\n`);
     await writer.flush();
   };
-  const tally = await watchJobs(client, { jobIds, after: last, format: "native", onResult });
+  const tally = await watchJobs(client, { jobIds, after: last, format: "native", onResult, clock: systemClock });
   await writer.end();
   const summary = summarise(groups, tally.results, (performance.now() - startMs) / 1_000);
   await Bun.write(join(folder, "summary.json"), `${JSON.stringify(summary, null, 2)}\n`);

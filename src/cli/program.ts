@@ -74,15 +74,15 @@ function describeOption(key: string, schema: (typeof SERVER_OPTIONS)[OptionKey])
 function addJobCommands(program: Command, exit: (code: number) => void): void {
   withServer(program.command("submit <file>"))
     .description("submit the tasks of a JSONL file: native tasks, GSM8K or HumanEval rows")
-    .option("--n <count>", "jobs of each task, one group", integer, 1)
-    .option("--limit <count>", "take only the first tasks of the file", integer)
+    .option("--n <count>", "jobs of each task, one group", positive, 1)
+    .option("--limit <count>", "take only the first tasks of the file", positive)
     .option("--watch", "follow the jobs to the end, with progress", false)
     .option("--out <file>", "with --watch: write job and trajectory of each result, one JSON object a line")
     .option("--model <name>", "model to roll out with; default: the one that is registered")
-    .option("--temperature <value>", "sampling temperature", Number)
-    .option("--top-p <value>", "nucleus sampling", Number)
-    .option("--max-tokens <count>", "sampled tokens of one turn", integer)
-    .option("--turns-max <count>", "model calls of one job", integer)
+    .option("--temperature <value>", "sampling temperature", decimal)
+    .option("--top-p <value>", "nucleus sampling", decimal)
+    .option("--max-tokens <count>", "sampled tokens of one turn", positive)
+    .option("--turns-max <count>", "model calls of one job", positive)
     .option("--priority <value>", "higher is earlier", integer, 0)
     .option("--label <key=value>", "label of the jobs; may be given several times", label, {})
     .action(async (file: string, options: SubmitFlags) =>
@@ -94,8 +94,8 @@ function addJobCommands(program: Command, exit: (code: number) => void): void {
     .action((job: string, options: ServerFlags & { tokens: boolean }) => showJob(clientOf(options), job, options));
   withServer(program.command("results"))
     .description("finished jobs in commit order")
-    .option("--after <seq>", "start after this place in the log", integer, 0)
-    .option("--limit <count>", "stop after so many", integer)
+    .option("--after <seq>", "start after this place in the log", place, 0)
+    .option("--limit <count>", "stop after so many", positive)
     .option("--follow", "wait for more at the end", false)
     .option("--json", "one JSON object a line, with the trajectory", false)
     .action((options: ServerFlags & { after: number; limit?: number; follow: boolean; json: boolean }) =>
@@ -226,6 +226,24 @@ function clientOf(flags: ServerFlags): ApiClient {
 function integer(text: string): number {
   if (/^-?\d{1,15}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("expected a whole number");
+}
+
+function positive(text: string): number {
+  const value = integer(text);
+  if (value >= 1) return value;
+  throw new InvalidArgumentError("expected a whole number of at least 1");
+}
+
+function place(text: string): number {
+  const value = integer(text);
+  if (value >= 0) return value;
+  throw new InvalidArgumentError("expected a whole number of at least 0");
+}
+
+function decimal(text: string): number {
+  const value = text.trim() === "" ? Number.NaN : Number(text);
+  if (Number.isFinite(value)) return value;
+  throw new InvalidArgumentError("expected a number");
 }
 
 function label(text: string, previous: Record<string, string>): Record<string, string> {

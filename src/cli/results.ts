@@ -1,4 +1,5 @@
 import type { ApiClient } from "./api-client.ts";
+import { printLine, untilInterrupted } from "./output.ts";
 import { formatReward } from "./table.ts";
 import { WireResults } from "./wire.ts";
 
@@ -16,25 +17,32 @@ const WAIT_S = 30;
 
 /** `rolloutd results`: the results log from a place on. The last line of the table says where to go on. */
 export async function printResults(client: ApiClient, options: ResultsOptions): Promise<void> {
-  let { after } = options;
+  const place = { after: options.after };
+  await untilInterrupted(
+    () => printFrom(client, options, place),
+    () => `go on with: rolloutd results --after ${place.after}`,
+  );
+  if (!options.json) await printLine(`next: --after ${place.after}`);
+}
+
+/** Moves `place` on with each page. */
+async function printFrom(client: ApiClient, options: ResultsOptions, place: { after: number }): Promise<void> {
   let left = options.limit ?? Number.POSITIVE_INFINITY;
   const format = options.json ? "native" : "none";
   while (left > 0) {
     const limit = Math.min(PAGE_ROWS, left);
     const wait = options.follow ? WAIT_S : 0;
     const page = await client.get(
-      `/v1/results?after=${after}&limit=${limit}&wait_s=${wait}&format=${format}`,
+      `/v1/results?after=${place.after}&limit=${limit}&wait_s=${wait}&format=${format}`,
       WireResults,
     );
     for (const result of page.results) {
-      if (options.json) console.log(JSON.stringify(result));
-      else console.log(resultLine(result));
+      await printLine(options.json ? JSON.stringify(result) : resultLine(result));
     }
     left -= page.results.length;
-    after = page.next;
+    place.after = page.next;
     if (page.results.length === 0 && !options.follow) break;
   }
-  if (!options.json) console.log(`next: --after ${after}`);
 }
 
 function resultLine({

@@ -2,6 +2,7 @@ import { systemClock } from "../clock.ts";
 import { newNonce } from "../ids.ts";
 import { createRegistry } from "../tasks/registry.ts";
 import type { ApiClient } from "./api-client.ts";
+import { checkWritable } from "./output.ts";
 import { checkRows, readRows } from "./read-rows.ts";
 import { formatReward, formatTable } from "./table.ts";
 import { watchJobs } from "./watch.ts";
@@ -28,6 +29,7 @@ export async function submitFile(client: ApiClient, path: string, options: Submi
   const all = await readRows(path);
   const rows = options.limit === null ? all : all.slice(0, options.limit);
   checkRows(path, rows, createRegistry(systemClock));
+  if (options.out !== null) checkWritable(options.out);
   const { last } = await client.get("/v1/results?limit=1&format=none&after=0", WireResults);
   const groups: WireSubmitted["groups"] = [];
   for (let at = 0; at < rows.length; at += TASKS_PER_REQUEST) {
@@ -69,7 +71,7 @@ export async function follow(
     await writer?.flush();
   };
   const format = out === null ? "none" : "native";
-  const tally = await watchJobs(client, { jobIds, after, format, onResult: write });
+  const tally = await watchJobs(client, { jobIds, after, format, onResult: write, clock: systemClock });
   await writer?.end();
   console.log(groupTable(groups, tally.results));
   const mean = formatReward(tally.meanReward);

@@ -1,5 +1,8 @@
 import { SingleBar } from "cli-progress";
-import type { ApiClient } from "./api-client.ts";
+import type { Clock } from "../clock.ts";
+import { type ApiClient, CliError, UnreachableError } from "./api-client.ts";
+import { untilInterrupted } from "./output.ts";
+import { askPatiently } from "./patience.ts";
 import { formatReward } from "./table.ts";
 import { type WireResult, WireResults } from "./wire.ts";
 
@@ -38,6 +41,8 @@ export interface WatchOptions {
   format: "native" | "none";
   /** Called with each finished job of the set, in commit order. */
   onResult: (result: WireResult) => void | Promise<void>;
+  /** For the pauses before a server that is away is asked again. */
+  clock: Clock;
 }
 
 const WAIT_S = 5;
@@ -47,17 +52,21 @@ const LINE_EVERY_SECONDS = 5;
 
 /**
  * Follows the results log until every job of the set is in it, with a progress bar on a terminal and a line now and
- * then elsewhere. Returns the tally; what it reads past other jobs is skipped.
+ * then elsewhere. Returns the tally; what it reads past other jobs is skipped. Throws CliError when the server stays
+ * away, and with exit code 130 at Ctrl-C; both say how to go on, since the jobs do.
  */
 export async function watchJobs(client: ApiClient, options: WatchOptions): Promise<Tally> {
   const tally = new Tally();
   const progress = openProgress(options.jobIds.size);
   const startMs = performance.now();
   let after = options.after;
-  try {
+  const goOn = () =>
+    `${tally.results.length} of ${options.jobIds.size} jobs were seen to finish; the others go on in the server. ` +
+    `Read their results with: rolloutd results --after ${after} --follow`;
+  const follow = async () => {
     while (tally.results.length < options.jobIds.size) {
       const path = `/v1/results?after=${after}&limit=${PAGE_ROWS}&wait_s=${WAIT_S}&format=${options.format}`;
-      const page = await client.get(path, WireResults);
+      const page = await askPatiently(options.clock, () => client.get(path, WireResults));
       for (const result of page.results) {
         if (!options.jobIds.has(result.job.id)) continue;
         tally.add(result);
@@ -66,6 +75,12 @@ export async function watchJobs(client: ApiClient, options: WatchOptions): Promi
       after = page.next;
       progress.update(tally, (performance.now() - startMs) / 1_000);
     }
+  };
+  try {
+    await untilInterrupted(follow, goOn);
+  } catch (error) {
+    if (!(error instanceof UnreachableError)) throw error;
+    throw new CliError(`${error.message}\n${goOn()}`);
   } finally {
     progress.stop();
   }

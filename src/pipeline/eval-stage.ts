@@ -2,6 +2,8 @@ import { deadline } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { EMPTY_CARRY, type Verdict } from "../job/job.ts";
 import type { SandboxHost } from "../sandbox/sandbox.ts";
+import { checkVerdict } from "../tasks/verdict.ts";
+import { heed } from "./heed.ts";
 import type { LiveJob } from "./live-job.ts";
 import { endUngraded, finished, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
 
@@ -29,15 +31,19 @@ export async function runEval(parts: StageParts, live: LiveJob): Promise<void> {
 async function grade(parts: StageParts, live: LiveJob, signal: AbortSignal): Promise<Verdict> {
   const { claimed, task, handler } = live;
   await using opened = new AsyncDisposableStack();
+  /** A handler that was left alone may still open some: they are closed at once. */
+  const keep = async <Opened extends AsyncDisposable>(opening: Promise<Opened>): Promise<Opened> => {
+    const sandbox = await opening;
+    if (!opened.disposed) return opened.use(sandbox);
+    await sandbox[Symbol.asyncDispose]();
+    throw signal.reason;
+  };
   const sandboxes: Pick<SandboxHost, "open" | "start"> = {
-    open: async (options, own) => opened.use(await parts.sandboxes.open(options, own)),
-    start: async (options, own) => opened.use(await parts.sandboxes.start(options, own)),
+    open: (options, own) => keep(parts.sandboxes.open(options, own)),
+    start: (options, own) => keep(parts.sandboxes.start(options, own)),
   };
   const carry = claimed.carry ?? EMPTY_CARRY;
   const { limits } = claimed.job;
-  const verdict = await handler.evaluate({ task, carry, limits, signal, log: parts.log, sandboxes });
-  if (!Number.isFinite(verdict.reward)) {
-    throw new RolloutError("handler_error", `the grader gave ${verdict.reward}, which is no reward`);
-  }
-  return verdict;
+  const grading = handler.evaluate({ task, carry, limits, signal, log: parts.log, sandboxes });
+  return checkVerdict(await heed(grading, { signal, clock: parts.clock, graceMs: parts.handlerGraceMs }));
 }

@@ -1,8 +1,9 @@
 import { deadline } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { toSandboxFile } from "../tasks/artifacts.ts";
+import { heed } from "./heed.ts";
 import type { LiveJob } from "./live-job.ts";
-import { endUngraded, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
+import { closeSandbox, endUngraded, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
 
 /** INIT: makes the sandbox and the task ready. Resolves true when the job is `ready`; its sandbox is then the live job's. */
 export async function runInit(parts: StageParts, live: LiveJob): Promise<boolean> {
@@ -20,8 +21,7 @@ export async function runInit(parts: StageParts, live: LiveJob): Promise<boolean
     return true;
   } catch (thrown) {
     const error = taskFault(stageError(thrown, timer.signal, "handler_error"));
-    await live.sandbox?.close();
-    live.sandbox = null;
+    await closeSandbox(parts, live);
     await tellHandler(parts, live, error);
     await endUngraded(parts, live, error);
     return false;
@@ -45,5 +45,7 @@ async function prepare(parts: StageParts, live: LiveJob, signal: AbortSignal): P
     const options = { image: task.image, limits: { memoryBytes, diskBytes, pidsMax }, files };
     live.sandbox = await parts.sandboxes.open(options, signal);
   }
-  await handler.init?.({ task, limits, signal, log: parts.log, sandbox: live.sandbox });
+  const { clock, handlerGraceMs: graceMs } = parts;
+  const ready = handler.init?.({ task, limits, signal, log: parts.log, sandbox: live.sandbox });
+  if (ready !== undefined) await heed(ready, { signal, clock, graceMs });
 }

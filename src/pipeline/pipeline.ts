@@ -11,7 +11,7 @@ import { LiveJob } from "./live-job.ts";
 import { Pool } from "./pool.ts";
 import type { HandlerInfo, PipelineStatus, Rollouts, Submission } from "./rollouts.ts";
 import { runRun } from "./run-stage.ts";
-import { endUngraded, finished, type StageParts } from "./stage-parts.ts";
+import { closeSandbox, endUngraded, type PipelineParts, type StageParts, writeFailure } from "./stage-parts.ts";
 import { planSubmission } from "./submit.ts";
 
 export interface PipelineLimits {
@@ -23,6 +23,8 @@ export interface PipelineLimits {
   /** All sandboxes at once, graders included; `evalReserve` of them are kept for EVAL. */
   sandboxesMax: number;
   evalReserve: number;
+  /** What a handler that ignores its signal is waited for; LIMITS.handlerGraceMs when absent. */
+  handlerGraceMs?: number;
 }
 
 /**
@@ -32,14 +34,19 @@ export interface PipelineLimits {
 export class Pipeline implements Rollouts {
   readonly #parts: StageParts;
   readonly #limits: PipelineLimits;
+  readonly #stopping = new AbortController();
   readonly #ready: LiveJob[] = [];
+  /** Claims for INIT on their way to the store: each may come back with a job that wants a sandbox. */
+  #initClaims = 0;
   readonly #init: Pool<LiveJob>;
   readonly #run: Pool<LiveJob>;
   readonly #eval: Pool<LiveJob>;
   readonly #stopListening: () => void;
 
   /** Starts claiming at once: recover the store first. */
-  constructor(parts: StageParts, limits: PipelineLimits) {
+  constructor(given: PipelineParts, limits: PipelineLimits) {
+    const { handlerGraceMs = LIMITS.handlerGraceMs } = limits;
+    const parts = { ...given, stopping: this.#stopping.signal, handlerGraceMs };
     this.#parts = parts;
     this.#limits = limits;
     const pool = (slots: number, claim: () => Promise<LiveJob | null>, work: (job: LiveJob) => Promise<void>) =>
@@ -74,7 +81,6 @@ export class Pipeline implements Rollouts {
     const { store, registry, sandboxes } = this.#parts;
     const images = sandboxes.images().map((image) => image.name);
     const groups = planSubmission(submission, { registry, images });
-    await this.#checkRoom(groups.length * submission.n);
     const submitted = await store.submit(groups, submission.idempotency);
     this.#init.wake();
     return submitted;
@@ -93,7 +99,8 @@ export class Pipeline implements Rollouts {
       }
       const job = await this.#jobOrThrow(jobId);
       if (kind === "finished") live.finished(jobId);
-      return job;
+      if (job.state === "finished") return job;
+      throw new RolloutError("store_failed", `the end of job ${jobId} could not be written down`);
     } finally {
       stopWaiting();
     }
@@ -153,12 +160,16 @@ export class Pipeline implements Rollouts {
     this.#stopListening();
     const drained = [this.#init.drain(graceMs), this.#run.drain(graceMs), this.#eval.drain(graceMs)];
     await Promise.all(drained);
+    this.#stopping.abort();
     for (const job of this.#ready.splice(0)) await this.#dropReady(job, RESTART);
   }
 
   /** Interrupts a job in hand when the drain's grace is over. */
   async #occupied(job: LiveJob, stop: AbortSignal, work: (job: LiveJob) => Promise<void>): Promise<void> {
-    const onStop = () => job.end(RESTART);
+    const onStop = () => {
+      job.end(RESTART);
+      this.#stopping.abort();
+    };
     stop.addEventListener("abort", onStop, { once: true });
     if (stop.aborted) onStop();
     try {
@@ -171,10 +182,17 @@ export class Pipeline implements Rollouts {
   async #claimInit(): Promise<LiveJob | null> {
     const { store, backends, live } = this.#parts;
     const { sandboxesMax, evalReserve, readyMax } = this.#limits;
-    if (this.#ready.length >= readyMax || live.agents >= sandboxesMax - evalReserve) return null;
+    const agents = live.agents + this.#initClaims;
+    if (this.#ready.length >= readyMax || agents >= sandboxesMax - evalReserve) return null;
     const models = backends.models();
-    const claimed = models.length === 0 ? null : await store.claimQueued(models);
-    return claimed === null ? null : this.#open(claimed, "init");
+    if (models.length === 0) return null;
+    this.#initClaims += 1;
+    try {
+      const claimed = await store.claimQueued(models);
+      return claimed === null ? null : await this.#open(claimed, "init");
+    } finally {
+      this.#initClaims -= 1;
+    }
   }
 
   #claimRun(): Promise<LiveJob | null> {
@@ -191,25 +209,27 @@ export class Pipeline implements Rollouts {
 
   /** Takes a claimed job into memory. Its task was accepted at submission; a server that no longer does ends it. */
   async #open(claimed: ClaimedJob, stage: Stage): Promise<LiveJob | null> {
-    const { registry, store, live } = this.#parts;
+    const { registry, live } = this.#parts;
     try {
       const job = new LiveJob(claimed, stage, registry.parse(JSON.parse(claimed.taskJson)));
       live.add(job);
       return job;
     } catch (cause) {
       const error = new RolloutError("task_invalid", String(cause), { cause });
-      const end = { jobId: claimed.job.id, attemptId: claimed.attemptId, stage, error, backendIds: [] };
-      const aftermath = stage === "eval" ? await store.failEval(end) : await store.failAttempt(end);
-      if (aftermath.kind === "finished") finished(this.#parts, aftermath.job);
+      const { attemptId } = claimed;
+      await writeFailure(this.#parts, { jobId: claimed.job.id, attemptId, stage, error, backendIds: [] });
       return null;
     }
   }
 
   async #workInit(job: LiveJob): Promise<void> {
-    if (!(await runInit(this.#parts, job))) {
-      this.#parts.live.remove(job);
-      return;
+    let isReady = false;
+    try {
+      isReady = await runInit(this.#parts, job);
+    } finally {
+      if (!isReady) this.#parts.live.remove(job);
     }
+    if (!isReady) return;
     this.#ready.push(job);
     job.signal.addEventListener("abort", () => this.#onReadyEnded(job), { once: true });
     if (job.signal.aborted) this.#onReadyEnded(job);
@@ -245,9 +265,12 @@ export class Pipeline implements Rollouts {
   }
 
   async #dropReady(job: LiveJob, error: RolloutError): Promise<void> {
-    await job.sandbox?.close();
-    await endUngraded(this.#parts, job, error);
-    this.#parts.live.remove(job);
+    await closeSandbox(this.#parts, job);
+    try {
+      await endUngraded(this.#parts, job, error);
+    } finally {
+      this.#parts.live.remove(job);
+    }
     this.#init.wake();
   }
 
@@ -255,14 +278,6 @@ export class Pipeline implements Rollouts {
     const job = await this.#parts.store.job(jobId);
     if (job === null) throw new RequestError("job_unknown", `no job has the id ${jobId}`);
     return job;
-  }
-
-  async #checkRoom(jobs: number): Promise<void> {
-    const counts = await this.#parts.store.counts();
-    const unfinished = Object.entries(counts).reduce((sum, [state, n]) => sum + (state === "finished" ? 0 : n), 0);
-    if (unfinished + jobs <= LIMITS.unfinishedJobsMax) return;
-    const detail = `${unfinished} jobs are unfinished and at most ${LIMITS.unfinishedJobsMax} may be`;
-    throw new RequestError("queue_full", detail);
   }
 }
 

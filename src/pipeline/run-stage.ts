@@ -8,39 +8,41 @@ import type { ModelSession } from "../llm/engine.ts";
 import type { RunEnd } from "../store/store.ts";
 import { artifactName, carriedPaths } from "../tasks/artifacts.ts";
 import { createToolbox, type Toolbox } from "../tools/toolbox.ts";
+import { heed } from "./heed.ts";
 import type { LiveJob } from "./live-job.ts";
 import { describeRun, RunRecorder } from "./run-record.ts";
-import { endUngraded, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
+import { closeSandbox, endUngraded, finished, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
 
 /**
  * RUN: the agent works until it answers or a bound ends it. Then its processes are killed, what the grader needs is
  * made durable in one transaction with the move to `awaiting_eval`, and the sandbox goes.
  */
 export async function runRun(parts: StageParts, live: LiveJob): Promise<void> {
-  const { job, attemptId } = live.claimed;
+  const { job: claimed, attemptId } = live.claimed;
   const recorder = new RunRecorder(parts, live);
   let session: ModelSession | null = null;
   try {
     const readyMs = parts.clock.nowMs() - live.readyAtMs;
-    await parts.store.moveJob({ jobId: job.id, attemptId, from: "ready", to: "running", timing: { readyMs } });
-    session = await parts.backends.openSession({ model: job.model, jobId: job.id, signal: live.signal });
+    await parts.store.moveJob({ jobId: claimed.id, attemptId, from: "ready", to: "running", timing: { readyMs } });
+    session = await parts.backends.openSession({ model: claimed.model, jobId: claimed.id, signal: live.signal });
     const toolbox = createToolbox(live.setup.tools);
     recorder.begin(session, toolbox.schemas);
     const end = await work(parts, live, { session, toolbox, recorder });
     await live.sandbox?.killProcesses();
     const carry = await collect(live, end);
-    await parts.store.endRun(describeRun(recorder, end.reason, carry, end.messages));
+    // Cancelled in the moment of its end: the store has then finished the job.
+    const job = await parts.store.endRun(describeRun(recorder, end.reason, carry, end.messages));
+    if (job !== null) finished(parts, job);
     parts.observer.stageEnded("run", recorder.runMs);
   } catch (thrown) {
     const error = stageError(thrown, live.signal, "handler_error");
     // The processes go first: what a dying agent still does must not outlive the state that says it ended.
-    await live.sandbox?.close();
+    await closeSandbox(parts, live);
     await tellHandler(parts, live, error);
     await endUngraded(parts, live, error, partialRun(recorder, error));
   } finally {
     session?.close();
-    await live.sandbox?.close();
-    live.sandbox = null;
+    await closeSandbox(parts, live);
   }
 }
 
@@ -73,7 +75,8 @@ async function work(parts: StageParts, live: LiveJob, run: RunParts): Promise<Ag
     );
   try {
     const context = { task: live.task, limits, signal: timer.signal, log: parts.log, sandbox: live.sandbox };
-    return await (live.handler.run?.({ ...context, runAgent: agent }) ?? agent());
+    const run = live.handler.run?.({ ...context, runAgent: agent }) ?? agent();
+    return await heed(run, { signal: timer.signal, clock: parts.clock, graceMs: parts.handlerGraceMs });
   } catch (thrown) {
     if (timer.signal.reason !== late) throw thrown;
     return { reason: "run_timeout", answer: null, messages: live.setup.messages };

@@ -160,7 +160,8 @@ export interface Store extends AsyncDisposable {
     turn: number;
     results: readonly ToolResult[];
   }): Promise<void>;
-  endRun(end: RunEnd): Promise<void>;
+  /** RUN has ended. The finished job when it is not to be graded or was cancelled meanwhile, else null: EVAL follows. */
+  endRun(end: RunEnd): Promise<Job | null>;
   /** A graded job is finished and enters the results log; it is trainable when its ledger holds and tokens were sampled. */
   endEval(end: { jobId: string; attemptId: string; verdict: Verdict; timing: Partial<JobTiming> }): Promise<Job>;
   /** INIT or RUN failed: the attempt ends, and the job is queued again or finished as failed. */

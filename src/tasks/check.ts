@@ -5,6 +5,7 @@ import type { Task } from "../job/task.ts";
 import type { Log } from "../log.ts";
 import type { SandboxHost } from "../sandbox/sandbox.ts";
 import type { Handler } from "./handler.ts";
+import { checkVerdict } from "./verdict.ts";
 
 /** What a check of one task found. `ok`: the empty agent gets less than full marks and the reference gets them. */
 export interface TaskCheck {
@@ -25,8 +26,8 @@ export async function checkTask(
   limits: JobLimits,
   signal: AbortSignal,
 ): Promise<TaskCheck> {
-  const grade = (carry: Carry): Promise<Verdict> =>
-    handler.evaluate({ task, carry, limits, signal, log: parts.log, sandboxes: parts.sandboxes });
+  const grade = async (carry: Carry): Promise<Verdict> =>
+    checkVerdict(await handler.evaluate({ task, carry, limits, signal, log: parts.log, sandboxes: parts.sandboxes }));
   const check: TaskCheck = { taskId: task.id, ok: false, emptyReward: null, referenceReward: null, problem: null };
   try {
     check.emptyReward = (await grade(EMPTY_CARRY)).reward;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { type AgentParts, type AgentTask, runAgent } from "../../src/agent/agent.ts";
 import { systemClock } from "../../src/clock.ts";
 import { RolloutError } from "../../src/errors.ts";
+import type { ModelSession } from "../../src/llm/engine.ts";
 import { createScriptedEngine, type ScriptedOptions } from "../../src/llm/engines/scripted.ts";
 import { createBackends } from "../../src/llm/registry.ts";
 import { silentLog } from "../../src/log.ts";
@@ -24,8 +25,9 @@ const call = (name: string, args: unknown) => `<tool_call>${JSON.stringify({ nam
 /** An agent without a sandbox on a scripted model; what it wrote down is kept. */
 async function run(
   script: ScriptedOptions["script"],
-  over: Partial<AgentTask> = {},
+  task: Partial<AgentTask> = {},
   signal = new AbortController().signal,
+  wrap: (session: ModelSession) => Partial<ModelSession> = () => ({}),
 ) {
   const engine = createScriptedEngine({ clock: systemClock, model: "policy", script });
   const options = { clock: systemClock, log: silentLog, backendWaitMs: 100, turnMs: 1_000, engineFor: () => engine };
@@ -57,7 +59,14 @@ async function run(
   };
   try {
     const toolbox = createToolbox(["think", "finish"]);
-    const end = await runAgent({ session, toolbox, sandbox: null, journal }, { ...TASK, ...over }, signal);
+    const over = wrap(session);
+    const own = new Proxy(session, {
+      get(target, name) {
+        const value: unknown = Reflect.get(name in over ? over : target, name);
+        return typeof value === "function" ? value.bind(name in over ? over : target) : value;
+      },
+    });
+    const end = await runAgent({ session: own, toolbox, sandbox: null, journal }, { ...TASK, ...task }, signal);
     return { end, turns, results, order };
   } finally {
     session.close();
@@ -141,5 +150,24 @@ describe("runAgent", () => {
       cancel.signal,
     );
     expect(await rejectionOf(ended)).toMatchObject({ reason: "cancelled" });
+  });
+
+  test("ends with context_overflow, keeping its turns, when the backend it moved to has a smaller context", async () => {
+    const think = () => call("think", { thought: "hm" });
+    let sent = 0;
+    const overflow = new RolloutError("context_overflow", "900 tokens leave no room in 512");
+    const moved = await run(think, {}, undefined, (session) => ({
+      complete: (ids, sampling, signal) =>
+        ++sent < 3 ? session.complete(ids, sampling, signal) : Promise.reject(overflow),
+    }));
+    expect(moved.end).toMatchObject({ reason: "context_overflow" });
+    expect(moved.turns).toHaveLength(2);
+
+    const shrunk = await run(think, {}, undefined, (session) => ({
+      get contextTokensMax() {
+        return sent++ > 4 ? 1 : session.contextTokensMax;
+      },
+    }));
+    expect(shrunk.end.reason).toBe("context_overflow");
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundledBwrapPath } from "../../src/sandbox/bundled-bwrap.ts";
 import { aHome, buildForTests, type Home } from "../support/binary.ts";
@@ -8,6 +8,7 @@ import { startFakeVllm } from "../support/fake-vllm.ts";
 import { leftSince, NOTHING, type Residue, residue } from "../support/leaks.ts";
 import { A_SHELL_TASK, A_WORD_TASK, bash } from "../support/pipeline.ts";
 import { followServer, type ServerProcess } from "../support/server-process.ts";
+import { aFolder } from "../support/store.ts";
 import { tokenizerFolder } from "../support/tokenizer-folder.ts";
 
 setDefaultTimeout(60_000);
@@ -32,6 +33,31 @@ const script = (prompt: string) => {
   if (!prompt.includes("out.txt")) return "ANSWER: 7";
   return prompt.split("<|start|>assistant\n").length === 2 ? bash("echo done > out.txt") : "Written.";
 };
+
+/** Hides libc.so and libc.a, which only a compiler's packages bring, in a mount namespace; then runs its arguments. */
+const WITHOUT_COMPILER = `
+for folder in /usr/lib/*-linux-gnu; do
+  [ -e "$folder/libc.so" ] || continue
+  mkdir -p "$0/upper" "$0/work"
+  mount -t overlay overlay -o "lowerdir=$folder,upperdir=$0/upper,workdir=$0/work" "$folder"
+  rm -f "$folder/libc.so" "$folder/libc.a"
+done
+exec "$@"`;
+
+describe.skipIf(binary.path === null || !isRoot)("the binary on a machine without a compiler", () => {
+  test("confines sandboxes all the same", async () => {
+    using home = aHome(binary.path ?? "", 0);
+    using layers = aFolder();
+    const hidden = ["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", WITHOUT_COMPILER, layers.path];
+    const child = Bun.spawn([...hidden, ...home.command("doctor")], {
+      cwd: home.folder,
+      env: home.env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const out = await new Response(child.stdout).text();
+    expect({ code: await child.exited, out }).toMatchObject({ code: 0, out: expect.stringContaining("can confine") });
+  });
+});
 
 describe.skipIf(binary.path === null).each(users)("the binary alone in an empty folder, started by $who", ({ uid }) => {
   let home: Home;
@@ -107,7 +133,10 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
       startMs = performance.now() - start;
       home.env.ROLLOUTD_URL = server.url;
     });
-    afterAll(() => model[Symbol.asyncDispose]());
+    afterAll(async () => {
+      await server[Symbol.asyncDispose]();
+      await model[Symbol.asyncDispose]();
+    });
 
     test("answers soon, in little memory, with Bun's limit of requests lifted", () => {
       const pid = server.serverPid();
@@ -137,6 +166,7 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
 
     test("reads a tokenizer in its Worker", async () => {
       await using tokenizer = await tokenizerFolder(null);
+      chmodSync(tokenizer.path, 0o755); // the server may be another user
       await using other = startFakeVllm({ model: "other", script });
       const { out } = await home.run("backend", "add", other.url, "--tokenizer", tokenizer.path);
       expect(out).toContain("renders otherwise: a turn ends with token 2 here");

@@ -46,7 +46,8 @@ describe.skipIf(hasNoVllm)(onVllm("two vLLM servers of one model"), () => {
   async function runAndBreak(breakIt: () => void): Promise<void> {
     await untilBackend(second.url, ({ state }) => state === "healthy");
     const sampling = { temperature: 1, max_tokens: 160 };
-    const jobIds = await submitJobs(server.url, { tasks: await exampleRows("gsm8k.jsonl", 2), n: 4, sampling });
+    const tasks = await exampleRows("gsm8k.jsonl", 2);
+    const jobIds = await submitJobs(server.url, { tasks, n: 4, model: VLLM_MODEL, sampling });
     for (const url of [vllmUrl, second.url]) await untilBackend(url, ({ load }) => Number(load.turns) > 0);
     breakIt();
     const results = await resultsOf(server.url, jobIds);

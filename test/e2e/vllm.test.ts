@@ -49,7 +49,7 @@ describe.skipIf(hasNoVllm).each(["remote", "local"] as const)(onVllm("rolloutd o
 
   test("stores what the server returned, and the server gives every log-prob again", async () => {
     const sampling = { temperature: 1, max_tokens: 48 };
-    const jobIds = await submitJobs(server.url, { tasks: await tasks(), sampling });
+    const jobIds = await submitJobs(server.url, { tasks: await tasks(), model: VLLM_MODEL, sampling });
     const results = await resultsOf(server.url, jobIds);
     expect(endFaults(results.map(({ job }) => job))).toEqual([]);
     let checked = NOTHING_CHECKED;

@@ -4,6 +4,7 @@ import { verify } from "../../src/trajectory/verify.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { A_SHELL_TASK, A_WORD_TASK, aPipeline, bash } from "../support/pipeline.ts";
 import { aFolder, rejectionOf } from "../support/store.ts";
+import { until } from "../support/until.ts";
 
 const NO_FENCE = "I am done.";
 
@@ -261,12 +262,3 @@ describe("Pipeline", () => {
     expect((await at.store.counts()).queued).toBe(0);
   });
 });
-
-/** Waits until `holds`, at most ten seconds. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const endMs = performance.now() + 10_000;
-  while (!(await holds())) {
-    if (performance.now() > endMs) throw new Error("it never came to that");
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}

@@ -8,8 +8,10 @@ import { silentLog } from "../../src/log.ts";
 import { LiveJobs } from "../../src/pipeline/live-job.ts";
 import { Pipeline, type PipelineLimits } from "../../src/pipeline/pipeline.ts";
 import { createStore } from "../../src/store/client.ts";
+import type { Store } from "../../src/store/store.ts";
 import { Supervisor } from "../../src/supervisor.ts";
-import { createRegistry } from "../../src/tasks/registry.ts";
+import type { Handler } from "../../src/tasks/handler.ts";
+import { createRegistry, type Registry } from "../../src/tasks/registry.ts";
 import { DEFAULT_SAMPLING } from "../../src/trajectory/sampling.ts";
 import { testSandboxHost } from "./sandbox-host.ts";
 import { aFolder } from "./store.ts";
@@ -31,6 +33,10 @@ export interface PipelineOptions {
   turnMs?: number;
   /** An existing database, to open it again; else a new one that is gone afterwards. */
   file?: string;
+  /** What the pipeline is given instead of the store, to fail or to be late where a test wants it. */
+  storeFor?(store: Store): Store;
+  /** Parts of the built-in handlers replaced, in every handler. */
+  handler?: Partial<Handler>;
 }
 
 /** Real store, real sandboxes, real pools, and a model that says what the test wants. */
@@ -59,10 +65,10 @@ export async function aPipeline(options: PipelineOptions) {
   );
   await store.recover();
   const observer = { stageEnded() {}, attemptFailed() {}, turnEnded() {}, toolEnded() {}, jobFinished() {} };
-  const registry = createRegistry(systemClock);
+  const registry = withHandler(createRegistry(systemClock), options.handler ?? {});
   const supervisor = new Supervisor(silentLog);
   const parts = {
-    store,
+    store: options.storeFor?.(store) ?? store,
     sandboxes,
     backends,
     registry,
@@ -114,6 +120,16 @@ export async function aPipeline(options: PipelineOptions) {
       await pipeline.drain(0);
       await supervisor.drain();
       await rest.disposeAsync();
+    },
+  };
+}
+
+function withHandler(registry: Registry, over: Partial<Handler>): Registry {
+  return {
+    ...registry,
+    parse(raw) {
+      const { task, handler } = registry.parse(raw);
+      return { task, handler: { ...handler, ...over } };
     },
   };
 }

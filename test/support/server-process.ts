@@ -67,7 +67,10 @@ export async function followServer(
       if (child.exitCode === null && child.signalCode === null) await server.end("SIGKILL");
     },
   };
-  if (server.url === "") throw new Error(`the server did not start (exit code ${await child.exited}):\n${log}`);
+  if (server.url === "") {
+    child.kill("SIGKILL");
+    throw new Error(`the server did not start (exit code ${await child.exited}):\n${log}`);
+  }
   return server;
 }
 

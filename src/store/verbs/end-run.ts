@@ -1,4 +1,5 @@
 import { assert, REASONS } from "../../errors.ts";
+import type { Job } from "../../job/job.ts";
 import type { VerbContext } from "../context.ts";
 import { CANCELLED, finishJob } from "../finish-job.ts";
 import { currentRow, findRow } from "../job-rows.ts";
@@ -8,9 +9,10 @@ import type { RunEnd } from "../store.ts";
 
 /**
  * RUN has ended: what it left is kept, and the job waits for EVAL or, when its end is not graded, is finished. A job
- * whose cancellation was asked for meanwhile is finished as cancelled, since nobody would claim it for EVAL.
+ * whose cancellation was asked for meanwhile is finished as cancelled, since nobody would claim it for EVAL. Gives the job
+ * when it is finished, else null.
  */
-export function endRun(context: VerbContext, run: RunEnd): void {
+export function endRun(context: VerbContext, run: RunEnd): Job | null {
   const before = currentRow(context, run.jobId, run.attemptId);
   assert(before.state === "running", `job ${run.jobId} is ${before.state}, not running`);
   saveRun(context, run);
@@ -18,10 +20,11 @@ export function endRun(context: VerbContext, run: RunEnd): void {
   assert(row, `job ${run.jobId} is there`);
   const { endReason, error } = run.outcome;
   if (row.cancelRequested && REASONS[endReason].status !== "cancelled") {
-    finishJob(context, row, { ...CANCELLED, timing: run.timing });
-  } else if (REASONS[endReason].graded) {
-    moveState(context, row, "awaiting_eval", run.timing);
-  } else {
-    finishJob(context, row, { endReason, error, graded: null, timing: run.timing });
+    return finishJob(context, row, { ...CANCELLED, timing: run.timing });
   }
+  if (!REASONS[endReason].graded) {
+    return finishJob(context, row, { endReason, error, graded: null, timing: run.timing });
+  }
+  moveState(context, row, "awaiting_eval", run.timing);
+  return null;
 }
