@@ -5,11 +5,16 @@
 import { cpus, loadavg } from "node:os";
 import { formatTable } from "../src/cli/table.ts";
 import { VERSION } from "../src/version.ts";
+import { benchBinary } from "./binary.ts";
 import type { Measurement } from "./measure.ts";
 import { benchSandbox } from "./sandbox.ts";
 import { benchServer } from "./server.ts";
 
-const PARTS: Readonly<Record<string, () => Promise<Measurement[]>>> = { sandbox: benchSandbox, server: benchServer };
+const PARTS: Readonly<Record<string, () => Promise<Measurement[]>>> = {
+  sandbox: benchSandbox,
+  server: benchServer,
+  binary: benchBinary,
+};
 
 const asked = process.argv.slice(2);
 const unknown = asked.find((name) => !(name in PARTS));
