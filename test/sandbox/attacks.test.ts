@@ -222,7 +222,7 @@ print(fill("/tmp", 150000)[1], fill("/dev/shm", 1000))`;
       const rss = process.memoryUsage.rss();
       await sandbox.python("import time; time.sleep(0.5)", { timeoutMs: 5_000, signal: never });
       expect(process.memoryUsage.rss() - rss).toBeLessThan(50 * 1024 * 1024);
-      expect(await run(sandbox, "kill %1; echo alive")).toEndWith("alive\n");
+      expect(await run(sandbox, "kill %1; wait %1 2>/dev/null; echo alive")).toEndWith("alive\n");
     });
   });
 
