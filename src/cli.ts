@@ -1,86 +1,21 @@
 #!/usr/bin/env bun
-import { CommanderError } from "commander";
-import { CliError } from "./cli/api-client.ts";
-import { runDoctor } from "./cli/doctor.ts";
-import { createProgram, type LocalCommands } from "./cli/program.ts";
-import { checkTasks } from "./cli/task-check.ts";
-import { systemClock } from "./clock.ts";
-import { ConfigError, readConfig } from "./config.ts";
-import { RolloutError } from "./errors.ts";
-import { enterNamespace, outerPid, resumeInNamespace } from "./launcher.ts";
-import { createLog, silentLog } from "./log.ts";
-import { chooseBwrap, createSandboxes, StartError, startServer } from "./server.ts";
-import { createRegistry } from "./tasks/registry.ts";
-import { VERSION } from "./version.ts";
+import { enterNamespace, resumeInNamespace } from "./launcher.ts";
 
-/** The commands that work on this machine rather than through a server. */
-const local: LocalCommands = {
-  async serve(flags, configFile) {
-    const config = await readConfig(flags, configFile); // before the namespace: a bad flag needs no processes
-    enterNamespace();
-    const log = createLog(config.logLevel, (line) => process.stderr.write(line));
-    const stopped = stopSignal();
-    const server = await startServer(config, log);
-    log.info("server:listening", { url: server.url, pid: outerPid(), version: VERSION, data: config.dataDir });
-    const signal = await stopped;
-    log.info("server:draining", { signal, drain_ms: config.drainMs });
-    await server.stop();
-    log.info("server:stopped");
-    return 0;
-  },
-
-  async doctor(options) {
-    const config = await readConfig({}, null);
-    const host = () => createSandboxes(config, silentLog, systemClock);
-    const { dataDir, sandboxUid } = config;
-    return runDoctor({ bwrap: () => chooseBwrap(config), dataDir, sandboxUid, host }, options);
-  },
-
-  async taskCheck(path, options) {
-    const config = await readConfig({}, null);
-    const sandboxes = await createSandboxes(config, silentLog, systemClock);
-    try {
-      return await checkTasks({ sandboxes, registry: createRegistry(systemClock), clock: systemClock }, path, options);
-    } finally {
-      await sandboxes.close();
-    }
-  },
-};
-
-/** Resolves with the first signal that asks the server to end; from then on a second one, a second later, ends it at once. */
-function stopSignal(): Promise<NodeJS.Signals> {
-  const first = Promise.withResolvers<NodeJS.Signals>();
-  let firstAtMs = 0;
-  for (const name of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
-    process.on(name, () => {
-      const nowMs = systemClock.nowMs();
-      if (firstAtMs === 0) firstAtMs = nowMs;
-      // A signal to the whole process group arrives twice, once through the launcher.
-      else if (nowMs - firstAtMs > 1_000) process.exit(130);
-      first.resolve(name);
-    });
-  }
-  return first.promise;
-}
-
+/*
+ * A server starts twice, the second time inside its PID namespace. So the rest of the program, which takes most of the
+ * time to start, is loaded only where it is needed.
+ */
 resumeInNamespace();
-let exitCode = 0;
-try {
-  await createProgram(local, (code) => {
-    exitCode = code;
-  }).parseAsync(process.argv);
-} catch (error) {
-  if (error instanceof CommanderError) exitCode = error.exitCode;
-  else if (error instanceof RolloutError) {
-    console.error(`rolloutd: ${error.detail}`);
-    exitCode = 1;
-  } else if (error instanceof CliError || error instanceof ConfigError || error instanceof StartError) {
-    console.error(`rolloutd: ${error.message}`);
-    exitCode = error instanceof CliError ? error.exitCode : 2;
-  } else if (error instanceof Error && "syscall" in error && "code" in error) {
-    // What the system refuses is no bug. A reader that went away (`| head`) has what it wanted.
-    if (error.code !== "EPIPE") console.error(`rolloutd: ${error.message}`);
-    exitCode = error.code === "EPIPE" ? 141 : 1;
-  } else throw error;
+const [, , command, ...rest] = process.argv;
+if (command === "serve" && !rest.includes("--help") && !rest.includes("-h")) enter();
+const { runCommandLine } = await import("./cli/main.ts");
+process.exit(await runCommandLine());
+
+function enter(): void {
+  try {
+    enterNamespace();
+  } catch (error) {
+    console.error(`rolloutd: ${error instanceof Error ? error.message : String(error)}`);
+    process.exit(2);
+  }
 }
-process.exit(exitCode);

@@ -39,7 +39,8 @@ export interface RunningServer {
 
 /**
  * Builds a server from its parts: this is the only place that picks adapters. Opens in the order in which the parts need
- * each other and closes in reverse; a part that fails to open closes those before it. Throws StartError.
+ * each other and closes in reverse; a part that fails to open closes those before it. It answers as soon as it can, and
+ * works on jobs once sandboxes were seen to confine and the given backends were asked. Throws StartError.
  */
 export async function startServer(config: ServerConfig, log: Log): Promise<RunningServer> {
   const clock = systemClock;
@@ -47,7 +48,7 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const auth = readAuth(config);
   const metrics = opened.use(createMetrics());
   const store = opened.use(await openStore(config, clock));
-  const sandboxes = await openSandboxes(config, log, clock);
+  const sandboxes = await createSandboxes(config, log, clock);
   opened.defer(() => sandboxes.close());
   const backends = opened.use(await openBackends(config, { store, log, clock }));
   const supervisor = new Supervisor(log);
@@ -58,6 +59,7 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const observer = observe(metrics);
   const parts = { store, sandboxes, backends, registry, live: new LiveJobs(), clock, log, observer, supervisor };
   const pipeline = new Pipeline(parts, { ...config, evalReserve: 2 * config.evalWorkers });
+  let isStarting = true;
   const closing = new AbortController();
   const { app, drain } = createApp({
     store,
@@ -69,10 +71,14 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
     log,
     version: VERSION,
     startedAtMs: clock.nowMs(),
-    ready: () => notReady(backends, closing.signal),
+    ready: () => (isStarting ? "the server is starting" : notReady(backends, closing.signal)),
     closing: closing.signal,
   });
   const http = listen(app, config, clock);
+  opened.defer(() => http.stop(0));
+  await Promise.all([checkConfinement(sandboxes), addBackends(config, backends)]);
+  pipeline.start();
+  isStarting = false;
   const rest = opened.move();
   return {
     url: http.url,
@@ -96,12 +102,10 @@ async function openStore(config: ServerConfig, clock: Clock): Promise<Store> {
   }
 }
 
-/** A sandbox host that was seen to confine. */
-async function openSandboxes(config: ServerConfig, log: Log, clock: Clock): Promise<SandboxHost> {
-  const host = await createSandboxes(config, log, clock);
+/** Throws StartError with what does not hold; a server without confinement must not start. */
+async function checkConfinement(host: SandboxHost): Promise<void> {
   const broken = (await probeConfinement(host, "host")).filter((finding) => !finding.ok);
-  if (broken.length === 0) return host;
-  await host.close();
+  if (broken.length === 0) return;
   const lines = broken.map(({ check, detail, fix }) => `  ${check}: ${detail}${fix === null ? "" : `\n    ${fix}`}`);
   throw new StartError(["sandboxes do not confine on this machine, see `rolloutd doctor`:", ...lines].join("\n"));
 }
@@ -155,9 +159,13 @@ async function openBackends(
     save: store.putBackend.bind(store),
     remove: async (id: string) => void (await store.deleteBackend(id)),
   };
-  const { backendWaitMs, turnMs, model, tokenizer } = config;
-  const backends = await createBackends({ clock, log, backendWaitMs, turnMs, persistence });
-  for (const url of config.backends) {
+  const { backendWaitMs, turnMs } = config;
+  return createBackends({ clock, log, backendWaitMs, turnMs, persistence });
+}
+
+/** Registers the backends of the command line. One that cannot be reached is registered all the same, as unhealthy. */
+async function addBackends({ backends: urls, model, tokenizer }: ServerConfig, backends: Backends): Promise<void> {
+  for (const url of urls) {
     const spec = {
       url,
       model,
@@ -171,11 +179,9 @@ async function openBackends(
     try {
       await backends.add(spec, { probe: true });
     } catch (cause) {
-      await backends[Symbol.asyncDispose]();
       throw new StartError(`--backend ${url}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     }
   }
-  return backends;
 }
 
 function listen(app: Parameters<typeof startHttp>[0], config: ServerConfig, clock: Clock): HttpServer {

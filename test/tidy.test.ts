@@ -29,7 +29,7 @@ const BANNED: readonly (readonly [RegExp, string, RegExp])[] = [
   [/\bMath\.random\(|\brandomUUID\(|\bgetRandomValues\(/, "use ids.ts", /^ids\.ts$/],
   [/\bBun\.spawn(Sync)?\(|node:child_process/, "use sandbox/process.ts", /^sandbox\/process\.ts$/],
   [/\.transaction\(\s*async\b/, "bun:sqlite transactions are synchronous", /^$/],
-  [/from "\.\.?\/(?:server|cli)\.ts"/, "nobody imports a root", /^cli(\/serve)?\.ts$/],
+  [/from "\.\.?\/(?:server|cli)\.ts"/, "nobody imports a root", /^cli(\/main)?\.ts$/],
   [/\bFIXME\b|\bTODO\b/, "finish it before it lands", /^$/],
   [/^export (default|\* from)/m, "no default exports, no barrels", /^$/],
   [/\bconsole\.(log|error)\(/, "use Log, or cli/ for what a command answers", /^(cli\/|cli\.ts$)/],

@@ -8,6 +8,7 @@ import type { ClaimedJob, Group } from "../store/store.ts";
 import { runEval } from "./eval-stage.ts";
 import { runInit } from "./init-stage.ts";
 import { LiveJob } from "./live-job.ts";
+import { Outages } from "./outages.ts";
 import { Pool } from "./pool.ts";
 import type { HandlerInfo, PipelineStatus, Rollouts, Submission } from "./rollouts.ts";
 import { runRun } from "./run-stage.ts";
@@ -42,11 +43,14 @@ export class Pipeline implements Rollouts {
   readonly #run: Pool<LiveJob>;
   readonly #eval: Pool<LiveJob>;
   readonly #stopListening: () => void;
+  #hasStarted = false;
 
-  /** Starts claiming at once: recover the store first. */
+  /** Claims nothing before `start`. */
   constructor(given: PipelineParts, limits: PipelineLimits) {
     const { handlerGraceMs = LIMITS.handlerGraceMs } = limits;
-    const parts = { ...given, stopping: this.#stopping.signal, handlerGraceMs };
+    const outages = new Outages(given.backends, given.clock);
+    const parts = { ...given, stopping: this.#stopping.signal, outages, handlerGraceMs };
+    parts.supervisor.own("pipeline:outages", outages.watch(this.#stopping.signal));
     this.#parts = parts;
     this.#limits = limits;
     const pool = (slots: number, claim: () => Promise<LiveJob | null>, work: (job: LiveJob) => Promise<void>) =>
@@ -75,6 +79,12 @@ export class Pipeline implements Rollouts {
       (job) => this.#workEval(job),
     );
     this.#stopListening = parts.backends.onChange(() => this.#init.wake());
+  }
+
+  /** Begins to work on what is queued: recover the store first. */
+  start(): void {
+    this.#hasStarted = true;
+    for (const pool of [this.#init, this.#run, this.#eval]) pool.wake();
   }
 
   async submit(submission: Submission) {
@@ -182,6 +192,7 @@ export class Pipeline implements Rollouts {
   async #claimInit(): Promise<LiveJob | null> {
     const { store, backends, live } = this.#parts;
     const { sandboxesMax, evalReserve, readyMax } = this.#limits;
+    if (!this.#hasStarted) return null;
     const agents = live.agents + this.#initClaims;
     if (this.#ready.length >= readyMax || agents >= sandboxesMax - evalReserve) return null;
     const models = backends.models();
@@ -203,7 +214,7 @@ export class Pipeline implements Rollouts {
   }
 
   async #claimEval(): Promise<LiveJob | null> {
-    const claimed = await this.#parts.store.claimAwaitingEval();
+    const claimed = this.#hasStarted ? await this.#parts.store.claimAwaitingEval() : null;
     return claimed === null ? null : this.#open(claimed, "eval");
   }
 

@@ -79,6 +79,7 @@ export async function aPipeline(options: PipelineOptions) {
     supervisor,
   };
   const pipeline = new Pipeline(parts, { ...LIMITS, ...options.limits });
+  pipeline.start();
   for (const url of engines.keys()) {
     const spec = {
       url,
