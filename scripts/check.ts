@@ -1,4 +1,6 @@
 /** `bun run check`: what every commit must pass, in a few seconds: format, lint, type-aware lint, types, tidiness. */
+import { installPackages } from "./setup/set-up.ts";
+
 const steps: readonly (readonly [string, readonly string[]])[] = [
   ["format and lint", ["biome", "check", "--error-on-warnings", "."]],
   ["type-aware lint", ["oxlint", "--type-aware", "--deny-warnings"]],
@@ -7,6 +9,7 @@ const steps: readonly (readonly [string, readonly string[]])[] = [
 ];
 const root = `${import.meta.dir}/..`;
 const bin = (name: string) => (name.startsWith("/") ? name : `${root}/node_modules/.bin/${name}`);
+await installPackages();
 const failed: string[] = [];
 const runs = steps.map(async ([name, [program = "", ...rest]]) => {
   const startMs = performance.now();

@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { cacheDir } from "./setup/cache.ts";
 import { startLlamaCpp } from "./setup/llamacpp.ts";
-import { setUp } from "./setup/set-up.ts";
+import { setUpOrExit } from "./setup/set-up.ts";
 
 const root = `${import.meta.dir}/..`;
 const { values } = parseArgs({
@@ -14,7 +14,7 @@ const { values } = parseArgs({
 });
 const outDir = resolve(values.out);
 const startMs = performance.now();
-const ready = await setUp((line) => console.log(`set-up: ${line}`));
+const ready = await setUpOrExit((line) => console.log(`set-up: ${line}`));
 
 await using model = await startLlamaCpp({ cacheDir: cacheDir(), port: 0, slots: 8, contextTokens: 2_048, threads: 1 });
 console.log(`model: SmolLM2-135M-Instruct under llama.cpp at ${model.url}`);

@@ -1,6 +1,7 @@
 /** `bun run model --engine vllm|llamacpp --port 8080`: a small real model for development, until Ctrl-C. */
 import { parseArgs } from "node:util";
 import { cacheDir } from "./setup/cache.ts";
+import { exitWithMessage } from "./setup/command.ts";
 import { DEMO_MODEL, startLlamaCpp } from "./setup/llamacpp.ts";
 import { ensureLlamaCpp, ensureModel } from "./setup/model.ts";
 import { ensureHfModel, ensureVllm } from "./setup/vllm.ts";
@@ -23,7 +24,7 @@ if (open === undefined) {
   console.error(`--engine ${values.engine} is not known; accepted: ${Object.keys(engines).join(", ")}`);
   process.exit(2);
 }
-const server = await open();
+const server = await open().catch(exitWithMessage);
 say(`${server.model} answers at ${server.url} (pid ${server.pid}); its tokenizer: ${server.tokenizer}`);
 for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.on(signal, () => void server.stop().then(() => process.exit(0)));

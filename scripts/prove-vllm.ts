@@ -17,7 +17,7 @@ import { startServerProcess } from "../test/support/server-process.ts";
 import { addChecked, checkTrajectory, LOGPROB_DIFFERENCE_MAX, NOTHING_CHECKED } from "./proof/check-trajectory.ts";
 import { startRecordingProxy } from "./proof/recording-proxy.ts";
 import { cacheDir } from "./setup/cache.ts";
-import { setUp } from "./setup/set-up.ts";
+import { setUpOrExit } from "./setup/set-up.ts";
 import { ensureHfModel, ensureVllm } from "./setup/vllm.ts";
 import { startVllm, VLLM_MODEL } from "./setup/vllm-server.ts";
 
@@ -32,7 +32,7 @@ const { values } = parseArgs({ options: { url: { type: "string" } } });
 const say = (line: string) => console.log(line);
 const startMs = performance.now();
 const seconds = (since: number) => `${((performance.now() - since) / 1_000).toFixed(1)} s`;
-await setUp((line) => say(`set-up: ${line}`));
+await setUpOrExit((line) => say(`set-up: ${line}`));
 
 await using opened = new AsyncDisposableStack();
 const vllmUrl = values.url ?? (await openVllm());

@@ -2,11 +2,11 @@
  * `bun run test [PATH...]`: set-up, then all tests (or those of PATH). The last line is `N passed, N failed`, with
  * `, N skipped` where a test was skipped; exit code 0 only when tests ran and none failed.
  */
-import { setUp } from "./setup/set-up.ts";
+import { setUpOrExit } from "./setup/set-up.ts";
 import { openTestVllm } from "./setup/vllm-for-tests.ts";
 
 const report = (line: string) => console.log(`set-up: ${line}`);
-const ready = await setUp(report);
+const ready = await setUpOrExit(report);
 const vllm = await openTestVllm(process.argv.slice(2), report);
 // Bun 1.4.4 does not read a bound on tests from bunfig.toml.
 const child = Bun.spawn([process.execPath, "test", "--timeout", "30000", ...process.argv.slice(2)], {

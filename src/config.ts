@@ -146,11 +146,14 @@ export function flagName(key: string): string {
   return `--${key.replaceAll("_", "-")}`;
 }
 
+/** Root's cache. What root's set-up built there serves every user of the machine. */
+export const SYSTEM_CACHE = "/var/cache/rolloutd";
+
 /** Where downloads and built parts lie: `ROLLOUTD_CACHE`, else /var/cache/rolloutd for root and ~/.cache/rolloutd. */
 export function cacheDir(): string {
   const { ROLLOUTD_CACHE, XDG_CACHE_HOME, HOME } = process.env;
   if (ROLLOUTD_CACHE) return ROLLOUTD_CACHE;
-  if (process.getuid?.() === 0) return "/var/cache/rolloutd";
+  if (process.getuid?.() === 0) return SYSTEM_CACHE;
   return `${XDG_CACHE_HOME || `${HOME ?? "."}/.cache`}/rolloutd`;
 }
 

@@ -67,6 +67,8 @@ export const LIMITS = {
   endRetryMsMax: 30_000,
   /** How long a handler may go on after its signal has aborted, and an error hook at all, ms; then it is left alone. */
   handlerGraceMs: 5_000,
+  /** Between two looks at which models have a healthy backend, ms: RUN's time is exact to this much around an outage. */
+  outageLookMs: 200,
   /** How long an idle pool slot goes without asking the queue, ms: a missed wake-up costs no more than this. */
   poolIdleMs: 1_000,
   /** Calls handed to the store's Worker and not yet answered; the next one is refused. Each holds its input in memory. */

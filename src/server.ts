@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "./clock.ts";
-import { ConfigError, type ServerConfig, searchPath } from "./config.ts";
+import { ConfigError, type ServerConfig, SYSTEM_CACHE, searchPath } from "./config.ts";
 import { RolloutError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { type AuthConfig, parseTokens } from "./http/guard.ts";
@@ -132,7 +132,7 @@ export async function createSandboxes(
 }
 
 /**
- * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH or the cache, else the one inside
+ * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH, the cache or root's cache, else the one inside
  * this program. Null when there is none that is new enough. Throws StartError when the one inside cannot be unpacked.
  */
 export async function chooseBwrap(
@@ -140,7 +140,7 @@ export async function chooseBwrap(
 ): Promise<Bwrap | null> {
   const { bwrapPath, cacheDir, dataDir } = config;
   if (bwrapPath !== null) return findBwrap([bwrapPath]);
-  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), [cacheDir]));
+  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), [cacheDir, SYSTEM_CACHE]));
   if (found !== null) return found;
   const sandboxUid = process.getuid?.() === 0 ? config.sandboxUid : null;
   try {

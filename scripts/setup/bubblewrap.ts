@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { BWRAP_VERSION_MIN, type Bwrap, bwrapCandidates, findBwrap } from "../../src/sandbox/find-bwrap.ts";
 import { buildBubblewrap } from "./build-bubblewrap.ts";
 import { cacheDir, SYSTEM_CACHE } from "./cache.ts";
-import { runCommand, step } from "./command.ts";
+import { exitWithMessage, runCommand, step } from "./command.ts";
 import { DEBIAN_KEYRING } from "./isolated-apt.ts";
 
 /** What the build and the sandboxes use, with the package that brings it. */
@@ -67,6 +67,6 @@ async function aptInstall(names: readonly string[]): Promise<void> {
 }
 
 if (import.meta.main) {
-  const bwrap = await ensureBubblewrap(cacheDir(), (line) => console.log(line));
+  const bwrap = await ensureBubblewrap(cacheDir(), (line) => console.log(line)).catch(exitWithMessage);
   console.log(`bubblewrap ${bwrap.version}: ${bwrap.path}`);
 }

@@ -30,6 +30,12 @@ export async function runCommand(argv: readonly string[], options: CommandOption
   throw new Error(`${argv.join(" ")} ended with ${code}:\n${(stderr || stdout).slice(-ERROR_CHARS_MAX)}`);
 }
 
+/** Ends the script with exit code 1. Says the error's message without a stack: it is for whoever must act on it. */
+export function exitWithMessage(error: unknown): never {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}
+
 /** Runs `work` as the step `name` and reports it with its time, also when it fails. */
 export async function step<T>(name: string, report: (line: string) => void, work: () => Promise<T>): Promise<T> {
   const start = performance.now();

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ensureBubblewrap } from "./bubblewrap.ts";
 import { cacheDir } from "./cache.ts";
-import { runCommand } from "./command.ts";
+import { exitWithMessage, runCommand } from "./command.ts";
 import { ensureLlamaCpp, ensureModel, type ModelFiles, type Report } from "./model.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -12,6 +12,11 @@ export interface Ready {
   bwrap: string;
   model: ModelFiles;
   python: string;
+}
+
+/** `setUp` for a script, which ends with the message when something stops it. */
+export async function setUpOrExit(report: Report): Promise<Ready> {
+  return await setUp(report).catch(exitWithMessage);
 }
 
 /**
@@ -43,7 +48,8 @@ async function timed<T>(report: Report, work: () => Promise<T>, describe: (made:
   return made;
 }
 
-async function installPackages(): Promise<void> {
+/** Installs what package.json names into the clone; a look when it is there. */
+export async function installPackages(): Promise<void> {
   await runCommand([process.execPath, "install", "--frozen-lockfile"], { cwd: ROOT });
   if (!existsSync(join(ROOT, "node_modules/hono"))) throw new Error("bun install ended well but installed nothing");
 }

@@ -62,8 +62,8 @@ async function verifyFile(path: string, options: { quiet: boolean }): Promise<nu
       summary.empty += 1;
       continue;
     }
-    const { turns, branches } = readNative(trajectory);
-    const report = verify(turns, branches);
+    const { turns, branches, lastHash } = readNative(trajectory);
+    const report = verify(turns, branches, lastHash);
     summary.tokens += branches.reduce((sum, branch) => sum + branch.tokenIds.length, 0);
     count(summary, report, branches.length);
     if (!options.quiet || report.verdict === "rejected") console.log(describeReport(trajectory.job_id, report));

@@ -46,21 +46,26 @@ export const NativeTrajectory = z.object({
   schema_version: z.literal(1),
   job_id: z.string(),
   task_id: z.string(),
+  hash: z.string().nullable().optional(),
   branches: z.array(WireBranch),
 });
 export type NativeTrajectory = z.infer<typeof NativeTrajectory>;
 
 /**
- * Turn records and branches of a trajectory that was exported: what `verify` takes. The records are cut out of the
+ * Turn records, branches and the end of the chain of a trajectory that was exported: what `verify` takes. The records are cut out of the
  * branches, so a change shows by the hash of its turn; masks and temperatures, which no hash covers, by their position.
  */
-export function readNative(trajectory: NativeTrajectory): { turns: TurnRecord[]; branches: Branch[] } {
+export function readNative(trajectory: NativeTrajectory): {
+  turns: TurnRecord[];
+  branches: Branch[];
+  lastHash: string | null;
+} {
   const branches = trajectory.branches.map(toBranch);
   const turns = trajectory.branches.flatMap((wire, at) => {
     const branch = branches[at];
     return branch ? wire.turns.map((turn, nth) => toRecord(wire, branch, { turn, nth })) : [];
   });
-  return { turns: turns.sort((left, right) => left.index - right.index), branches };
+  return { turns: turns.sort((left, right) => left.index - right.index), branches, lastHash: trajectory.hash ?? null };
 }
 
 function toBranch(wire: z.infer<typeof WireBranch>): Branch {

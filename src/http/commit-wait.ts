@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
-import type { Store } from "../store/store.ts";
+import type { Commit, Store } from "../store/store.ts";
 
 /**
- * Waits for commits without missing one: a commit between `arm` and `wait` ends the wait at once. The caller reads the
+ * Waits for commits that concern its owner, without missing one: such a commit between `arm` and `wait` ends the wait at once. The caller reads the
  * store between the two and disposes when it is done.
  */
 export class CommitWait implements Disposable {
@@ -10,9 +10,12 @@ export class CommitWait implements Disposable {
   readonly #clock: Clock;
   #next = new AbortController();
 
-  constructor(store: Store, clock: Clock) {
+  /** Hundreds wait at once, and each that is woken reads the store: `concerns` leaves those asleep that need not. */
+  constructor(store: Store, clock: Clock, concerns: (commit: Commit) => boolean) {
     this.#clock = clock;
-    this.#stop = store.onCommit(() => this.#next.abort());
+    this.#stop = store.onCommit((commit) => {
+      if (concerns(commit)) this.#next.abort();
+    });
   }
 
   /** Forgets the commits so far. */

@@ -15,6 +15,7 @@ export function parseJson(text: string): unknown {
 
 const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const CONTROL = /\p{Cc}/u;
 const WHOLE = /^-?\d+$/;
 
 /** Walks the text once and builds nothing. */
@@ -112,6 +113,9 @@ class Scanner {
   }
 
   #unescape(start: number): string {
+    const bare = this.#text.slice(start + 1, this.#at - 1);
+    // Most strings are what they say: decoding each of a million short ones took half of the scan.
+    if (!bare.includes("\\") && !CONTROL.test(bare)) return bare;
     try {
       return String(JSON.parse(this.#text.slice(start, this.#at)));
     } catch {

@@ -91,7 +91,7 @@ export const ConsumerPutWire = z
   .openapi("ConsumerPut");
 
 /** A whole number in a query. Unlike coercion it takes no blanks, signs, fractions or exponents. */
-export const queryInt = (min: number, max: number) =>
+const queryInt = (min: number, max: number) =>
   z
     .string()
     .regex(/^\d{1,16}$/, "is no whole number")
@@ -126,4 +126,3 @@ export const ResultsQuery = z.strictObject({
 });
 export const EventsQuery = z.strictObject({ after: sequence });
 export const RemoveQuery = z.strictObject({ force: queryFlag.optional() });
-export const NoQuery = z.strictObject({});

@@ -17,7 +17,7 @@ const File = z.strictObject({
 
 const WireToolCall = z.strictObject({ id: z.string(), name: z.string(), arguments: z.string() });
 
-export const WireMessage = z.strictObject({
+const WireMessage = z.strictObject({
   role: z.enum(["system", "user", "assistant", "tool"]),
   content: z.string(),
   tool_calls: z.array(WireToolCall).max(64).optional(),
@@ -25,7 +25,6 @@ export const WireMessage = z.strictObject({
   name: z.string().optional(),
   reasoning: z.string().nullable().optional(),
 });
-export type WireMessage = z.infer<typeof WireMessage>;
 
 const Test = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("assert"), code: z.string().min(1) }),
@@ -59,4 +58,3 @@ export const Task = z.looseObject({
 /** A task that passed the schema; `messages` is still optional here, use `taskMessages`. */
 export type Task = z.infer<typeof Task>;
 export type TaskFile = z.infer<typeof File>;
-export type TaskTest = z.infer<typeof Test>;

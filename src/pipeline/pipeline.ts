@@ -1,11 +1,10 @@
-import { z } from "zod";
 import { RequestError, RolloutError } from "../errors.ts";
 import type { Job } from "../job/job.ts";
 import type { Stage } from "../job/state.ts";
-import { Task } from "../job/task.ts";
 import { LIMITS } from "../limits.ts";
 import type { ClaimedJob, Group } from "../store/store.ts";
 import { runEval } from "./eval-stage.ts";
+import { describeHandlers } from "./handler-info.ts";
 import { runInit } from "./init-stage.ts";
 import { LiveJob } from "./live-job.ts";
 import { Outages } from "./outages.ts";
@@ -50,7 +49,6 @@ export class Pipeline implements Rollouts {
     const { handlerGraceMs = LIMITS.handlerGraceMs } = limits;
     const outages = new Outages(given.backends, given.clock);
     const parts = { ...given, stopping: this.#stopping.signal, outages, handlerGraceMs };
-    parts.supervisor.own("pipeline:outages", outages.watch(this.#stopping.signal));
     this.#parts = parts;
     this.#limits = limits;
     const pool = (slots: number, claim: () => Promise<LiveJob | null>, work: (job: LiveJob) => Promise<void>) =>
@@ -83,6 +81,8 @@ export class Pipeline implements Rollouts {
 
   /** Begins to work on what is queued: recover the store first. */
   start(): void {
+    const { supervisor, outages, stopping } = this.#parts;
+    supervisor.own("pipeline:outages", outages.watch(stopping));
     this.#hasStarted = true;
     for (const pool of [this.#init, this.#run, this.#eval]) pool.wake();
   }
@@ -108,8 +108,10 @@ export class Pipeline implements Rollouts {
         await done.promise;
       }
       const job = await this.#jobOrThrow(jobId);
-      if (kind === "finished") live.finished(jobId);
-      if (job.state === "finished") return job;
+      if (job.state === "finished") {
+        live.finished(jobId);
+        return job;
+      }
       throw new RolloutError("store_failed", `the end of job ${jobId} could not be written down`);
     } finally {
       stopWaiting();
@@ -138,14 +140,7 @@ export class Pipeline implements Rollouts {
   }
 
   handlers(): readonly HandlerInfo[] {
-    return this.#parts.registry.handlers.map((handler) => ({
-      name: handler.name,
-      source: handler.source,
-      tools: handler.tools,
-      toolFormat: handler.toolFormat,
-      carry: [...(handler.carry.answer ? ["answer"] : []), ...handler.carry.artifacts],
-      taskSchema: TASK_SCHEMA,
-    }));
+    return describeHandlers(this.#parts.registry);
   }
 
   images() {
@@ -297,5 +292,4 @@ function byPriorityThenAge(left: LiveJob, right: LiveJob): number {
   return b.priority - a.priority || (a.id < b.id ? -1 : 1);
 }
 
-const TASK_SCHEMA = z.toJSONSchema(Task, { io: "input" });
 const RESTART = new RolloutError("server_restart", "the server was stopped");

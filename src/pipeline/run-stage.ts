@@ -1,6 +1,5 @@
 import { runAgent } from "../agent/agent.ts";
 import type { AgentEnd } from "../agent/agent-end.ts";
-import { deadline } from "../clock.ts";
 import { REASONS, RolloutError } from "../errors.ts";
 import type { Carry } from "../job/job.ts";
 import { LIMITS } from "../limits.ts";
@@ -10,6 +9,7 @@ import { artifactName, carriedPaths } from "../tasks/artifacts.ts";
 import { createToolbox, type Toolbox } from "../tools/toolbox.ts";
 import { heed } from "./heed.ts";
 import type { LiveJob } from "./live-job.ts";
+import { activeDeadline } from "./outages.ts";
 import { describeRun, RunRecorder } from "./run-record.ts";
 import { closeSandbox, endUngraded, finished, type StageParts, stageError, tellHandler } from "./stage-parts.ts";
 
@@ -53,9 +53,9 @@ interface RunParts {
 }
 
 async function work(parts: StageParts, live: LiveJob, run: RunParts): Promise<AgentEnd> {
-  const { limits, sampling } = live.claimed.job;
+  const { limits, sampling, model } = live.claimed.job;
   const late = new RolloutError("run_timeout", `RUN took longer than ${limits.runMs} ms`);
-  const timer = deadline(parts.clock, limits.runMs, live.signal, late);
+  const timer = activeDeadline(parts, { model, ms: limits.runMs }, live.signal, late);
   const { session, toolbox, recorder } = run;
   const agent = () =>
     runAgent(

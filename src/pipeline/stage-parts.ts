@@ -11,6 +11,7 @@ import type { Supervisor } from "../supervisor.ts";
 import type { Registry } from "../tasks/registry.ts";
 import { heed } from "./heed.ts";
 import type { LiveJob, LiveJobs } from "./live-job.ts";
+import type { Outages } from "./outages.ts";
 
 /** Told of what happens, for metrics. Must not throw. */
 export interface PipelineObserver {
@@ -38,6 +39,7 @@ export interface PipelineParts {
 export interface StageParts extends PipelineParts {
   /** Aborts when the drain's grace is over: nothing is tried again after that. */
   stopping: AbortSignal;
+  outages: Outages;
   /** What a handler that ignores its signal is waited for. */
   handlerGraceMs: number;
 }

@@ -37,7 +37,7 @@ export async function inspectMachine(bwrap: Bwrap | null, sandboxUid: number | n
       bwrap !== null,
       bwrap === null ? "none that is new enough" : `${bwrap.version}, ${bwrap.path}`,
       {
-        fix: `install bubblewrap ${BWRAP_VERSION_MIN} or newer, or run: bun scripts/setup/bubblewrap.ts`,
+        fix: `install bubblewrap ${BWRAP_VERSION_MIN} or newer, or run as root in the clone: npx --yes bun@1.4.4 scripts/setup/bubblewrap.ts`,
       },
     ),
     ...(bwrap === null ? [] : [await findReachable(bwrap, sandboxUid)]),

@@ -11,7 +11,9 @@ export function addEvent(context: VerbContext, kind: StoredEvent["kind"], jobId:
   const { lastInsertRowid } = insertEvent(context.db).run({ kind, jobId, data }) as unknown as {
     lastInsertRowid: number;
   };
-  context.notify = true;
+  context.commit ??= { jobIds: new Set(), hasResults: false };
+  context.commit.jobIds.add(jobId);
+  if (kind === "finished") context.commit.hasResults = true;
   const seq = Number(lastInsertRowid);
   if (seq % LIMITS.eventsTrimEvery === 0) {
     context.db

@@ -3,7 +3,7 @@ import { assert, RequestError, RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import { workerUrl } from "../worker-url.ts";
 import { type Answer, type FromWorker, receiveError, type ToWorker } from "./messages.ts";
-import type { AttemptEnd, EndedAttempt, Store } from "./store.ts";
+import type { AttemptEnd, Commit, EndedAttempt, Store } from "./store.ts";
 import type { VerbInput, VerbName, VerbOutput } from "./verbs.ts";
 
 /**
@@ -75,7 +75,7 @@ class Connection {
   readonly #opened = Promise.withResolvers<void>();
   readonly #closed = Promise.withResolvers<void>();
   readonly #pending = new Map<number, Pending>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(commit: Commit) => void>();
   #lastId = 0;
   #failure: Error | null = null;
   #closing = false;
@@ -104,12 +104,13 @@ class Connection {
     const id = this.#lastId;
     const nowMs = Math.floor(this.#clock.nowMs());
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve: (value) => resolve(value as VerbOutput<Name>), reject });
+      // First, since what cannot be cloned throws here, and would stay pending for ever.
       this.#send({ kind: "call", id, verb, input, nowMs } as ToWorker);
+      this.#pending.set(id, { resolve: (value) => resolve(value as VerbOutput<Name>), reject });
     });
   }
 
-  onCommit(listener: () => void): () => void {
+  onCommit(listener: (commit: Commit) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -135,7 +136,8 @@ class Connection {
     else if (message.kind === "closed") this.#fail(new RolloutError("store_failed", "the store is closed"));
     else {
       for (const answer of message.answers) this.#settle(answer);
-      if (message.notify) for (const listener of this.#listeners) listener();
+      const { commit } = message;
+      if (commit !== null) for (const listener of this.#listeners) listener(commit);
     }
   }
 

@@ -7,6 +7,6 @@ import type { Db } from "./database.ts";
 export interface VerbContext {
   readonly db: Db;
   readonly nowMs: number;
-  /** Set when an event or a result was added, so that listeners are woken after the commit. */
-  notify: boolean;
+  /** What is told to listeners after the commit: null until an event or a result was added. */
+  commit: { jobIds: Set<string>; hasResults: boolean } | null;
 }

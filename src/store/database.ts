@@ -16,7 +16,7 @@ export interface OpenDatabase extends Disposable {
 }
 
 /** What no file stands behind: for tests. */
-export const IN_MEMORY = ":memory:";
+const IN_MEMORY = ":memory:";
 
 /**
  * Opens `file` for this process alone, makes its folder if there is none, and brings its tables up to date. Throws

@@ -1,6 +1,7 @@
 import { asc, eq } from "drizzle-orm";
 import { assert, REASONS, type Reason } from "../errors.ts";
 import type { Job, JobError, JobTiming, LedgerVerdict, Verdict } from "../job/job.ts";
+import { versionRange } from "../trajectory/versions.ts";
 import { addEvent } from "./add-event.ts";
 import type { VerbContext } from "./context.ts";
 import { finishedData } from "./event-data.ts";
@@ -94,19 +95,14 @@ function tallyTurns(context: VerbContext, attemptId: string | null) {
           .where(eq(turns.attemptId, attemptId))
           .orderBy(asc(turns.number))
           .all();
-  const versions = rows.flatMap((row) => row.versions.map((span) => span.version)).sort(byVersion);
+  const versions = versionRange(rows);
   const ledger: LedgerVerdict = rows.some((row) => row.drift === "fork") ? "forked" : "exact";
   return {
     turns: rows.length,
     promptTokens: rows.reduce((sum, row) => sum + row.promptTokens, 0),
     sampledTokens: rows.reduce((sum, row) => sum + row.sampledTokens, 0),
-    policyVersionMin: versions.at(0) ?? null,
-    policyVersionMax: versions.at(-1) ?? null,
+    policyVersionMin: versions.min,
+    policyVersionMax: versions.max,
     ledger,
   };
-}
-
-/** "9" before "10"; names that are no numbers by their letters. */
-function byVersion(a: string, b: string): number {
-  return a.localeCompare(b, "en", { numeric: true });
 }

@@ -2,6 +2,7 @@ import { RolloutError } from "../errors.ts";
 import type { VerbContext } from "./context.ts";
 import type { OpenDatabase } from "./database.ts";
 import { type Answer, type Call, sendError } from "./messages.ts";
+import type { Commit } from "./store.ts";
 import { VERBS } from "./verbs.ts";
 
 /**
@@ -12,23 +13,25 @@ import { VERBS } from "./verbs.ts";
 export function commitTogether(
   database: OpenDatabase,
   calls: readonly Call[],
-): { answers: readonly Answer[]; notify: boolean } {
+): { answers: readonly Answer[]; commit: Commit | null } {
   const { client } = database;
   const answers: Answer[] = [];
-  let notify = false;
+  const jobIds = new Set<string>();
+  let hasResults = false;
   try {
     client.run("BEGIN IMMEDIATE");
     for (const call of calls) {
-      const context: VerbContext = { db: database.db, nowMs: call.nowMs, notify: false };
+      const context: VerbContext = { db: database.db, nowMs: call.nowMs, commit: null };
       answers.push(runCall(database, context, call));
-      notify ||= context.notify;
+      for (const jobId of context.commit?.jobIds ?? []) jobIds.add(jobId);
+      hasResults ||= context.commit?.hasResults ?? false;
     }
     client.run("COMMIT");
-    return { answers, notify };
+    return { answers, commit: jobIds.size === 0 ? null : { jobIds, hasResults } };
   } catch (failure) {
     if (client.inTransaction) client.run("ROLLBACK");
     const error = sendError(failure);
-    return { answers: calls.map(({ id }) => ({ id, error })), notify: false };
+    return { answers: calls.map(({ id }) => ({ id, error })), commit: null };
   }
 }
 
@@ -45,7 +48,7 @@ function runCall({ client }: OpenDatabase, context: VerbContext, call: Call): An
     if (!client.inTransaction) throw error;
     client.run("ROLLBACK TO call");
     client.run("RELEASE call");
-    context.notify = false;
+    context.commit = null;
     return { id: call.id, error: sendError(error) };
   }
 }

@@ -66,7 +66,7 @@ export function jobsOfRows(context: VerbContext, rows: readonly JobRow[]): reado
 }
 
 /** What the columns say of the end; null until the job is finished. */
-export function outcomeOf(row: JobRow): Outcome | null {
+function outcomeOf(row: JobRow): Outcome | null {
   if (row.state !== "finished") return null;
   assert(row.endReason !== null, `finished job ${row.id} has no end reason`);
   return {

@@ -1,5 +1,6 @@
 /** What passes between the client and the Worker. Errors do not survive structured cloning, so they are spelled out. */
 import { type InputFault, type Reason, RequestError, type RequestReason, RolloutError } from "../errors.ts";
+import type { Commit } from "./store.ts";
 import type { VerbInput, VerbName } from "./verbs.ts";
 
 export type Call = {
@@ -13,8 +14,8 @@ export type Answer = { id: number; value: unknown } | { id: number; error: SentE
 export type FromWorker =
   | { kind: "opened" }
   | { kind: "failed"; error: SentError }
-  /** `notify`: the transaction added events or results. */
-  | { kind: "answers"; answers: readonly Answer[]; notify: boolean }
+  /** `commit`: what the transaction added; null when no event and no result. */
+  | { kind: "answers"; answers: readonly Answer[]; commit: Commit | null }
   | { kind: "closed" };
 
 export type SentError =

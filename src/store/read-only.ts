@@ -18,7 +18,7 @@ export type Inspected = { jobId: string; trajectory: StoredTrajectory } | { jobI
 export function* readTrajectories(file: string): Generator<Inspected> {
   if (!existsSync(file)) throw new RolloutError("store_failed", `${file}: there is no such database`);
   using client = openReadOnly(file);
-  const context: VerbContext = { db: drizzle({ client }), nowMs: 0, notify: false };
+  const context: VerbContext = { db: drizzle({ client }), nowMs: 0, commit: null };
   let after = "";
   for (;;) {
     const jobs = listJobs(context, { after, limit: LIMITS.pageRowsMax });

@@ -103,6 +103,12 @@ export interface StoredEvent {
   data: Readonly<Record<string, unknown>>;
 }
 
+/** What a commit added: the jobs with new events, and whether one of them finished and entered the results log. */
+export interface Commit {
+  jobIds: ReadonlySet<string>;
+  hasResults: boolean;
+}
+
 /** How RUN ended, written in one transaction with the move to `awaiting_eval` or, ungraded, to `finished`. */
 export interface RunEnd {
   jobId: string;
@@ -199,7 +205,7 @@ export interface Store extends AsyncDisposable {
   /** Of the newest event, 0 when there was none: where a stream begins that wants only what is to come. */
   lastEventSeq(): Promise<number>;
   /** Called after each commit that added events or results; must not throw. Returns how to stop. */
-  onCommit(listener: () => void): () => void;
+  onCommit(listener: (commit: Commit) => void): () => void;
 
   putBackend(backend: StoredBackend): Promise<void>;
   backends(): Promise<readonly StoredBackend[]>;

@@ -42,7 +42,7 @@ function flush(): void {
   if (scheduled) setImmediate(flush);
   if (batch.length === 0) return;
   if (database) send({ kind: "answers", ...commitTogether(database, batch) });
-  else send({ kind: "answers", answers: refuseAll(batch), notify: false });
+  else send({ kind: "answers", answers: refuseAll(batch), commit: null });
 }
 
 /** Commits what was handed over before, then lets the file go. */

@@ -5,7 +5,12 @@ import type { SandboxFile } from "../sandbox/sandbox.ts";
 import type { Handler } from "./handler.ts";
 
 const WORKSPACE = "/workspace/";
-export const ArtifactPaths = z.array(z.string().startsWith("/").max(1_024)).max(100);
+/** Only in their plain form: `/workspace//a` and `/a` would have one name, and a name leads back to one path. */
+const ArtifactPath = z
+  .string()
+  .max(1_024)
+  .regex(/^(\/(?!\.{1,2}(\/|$))[^/\0]+)+$/);
+export const ArtifactPaths = z.array(ArtifactPath).max(100);
 
 /** Paths of RUN's sandbox that are carried to EVAL when they exist: the handler's own and those the task names. */
 export function carriedPaths(handler: Handler, task: Task): readonly string[] {

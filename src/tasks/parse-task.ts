@@ -69,7 +69,7 @@ function recognise(row: Readonly<Record<string, unknown>>): Record<string, unkno
 }
 
 /** One issue of zod as a fault: the dotted path, and what would be accepted where zod knows it. */
-export function toFault(issue: z.core.$ZodIssue): InputFault {
+function toFault(issue: z.core.$ZodIssue): InputFault {
   const path = issue.path.map(String).join(".");
   if (issue.code === "unrecognized_keys") {
     return { path: [path, issue.keys[0]].filter(Boolean).join("."), message: "is not a known field" };

@@ -100,7 +100,7 @@ function sharedPrefix(left: Int32Array, right: Int32Array): number {
 }
 
 /** Neighbouring spans of one version as one, empty ones left out: one record has one form, whoever sampled it. */
-export function mergeSpans(spans: readonly VersionSpan[]): VersionSpan[] {
+function mergeSpans(spans: readonly VersionSpan[]): VersionSpan[] {
   const merged: VersionSpan[] = [];
   for (const span of spans) {
     const last = merged.at(-1);

@@ -23,11 +23,16 @@ export interface LedgerReport {
 
 /**
  * Checks the records by themselves and the hash chain, assembles the branches again and compares them with those
- * given, element by element. Never throws for what it is given.
+ * given, element by element. `lastHash` is what the chain is known to end with: without it, turns that were cut off the
+ * end leave no trace. Never throws for what it is given.
  */
-export function verify(turns: readonly TurnRecord[], branches: readonly Branch[]): LedgerReport {
+export function verify(
+  turns: readonly TurnRecord[],
+  branches: readonly Branch[],
+  lastHash: string | null = null,
+): LedgerReport {
   const faults: LedgerFault[] = [];
-  const broken = brokenRecord(turns) ?? brokenChain(turns);
+  const broken = brokenRecord(turns) ?? brokenChain(turns) ?? cutChain(turns, lastHash);
   let expected: Branch[] = [];
   try {
     expected = assemble(turns);
@@ -37,8 +42,8 @@ export function verify(turns: readonly TurnRecord[], branches: readonly Branch[]
   if (expected.length !== branches.length && faults.length === 0) {
     faults.push(chainFault(undefined, `${branches.length} branches stored, ${expected.length} recorded`));
   }
-  for (const branch of branches) {
-    const other = expected[branch.id];
+  for (const [at, branch] of branches.entries()) {
+    const other = expected[at];
     const fault = other ? compare(other, branch) : null;
     if (fault) faults.push(fault);
   }
@@ -97,6 +102,12 @@ function brokenChain(turns: readonly TurnRecord[]): LedgerFault | null {
   return null;
 }
 
+function cutChain(turns: readonly TurnRecord[], lastHash: string | null): LedgerFault | null {
+  const last = turns.at(-1);
+  if (lastHash === null || last?.hash === lastHash) return null;
+  return chainFault(last, `turns are missing after turn ${last?.index ?? "0"}: the chain ends with another hash`);
+}
+
 function compare(expected: Branch, stored: Branch): LedgerFault | null {
   const arrays = [
     ["ids", expected.tokenIds, stored.tokenIds],
@@ -121,8 +132,12 @@ function compare(expected: Branch, stored: Branch): LedgerFault | null {
     const [want, have] = [versionAt(expected, position), versionAt(stored, position)];
     if (want !== have) return fault("versions", position, `recorded ${want ?? "none"}, stored ${have ?? "none"}`);
   }
+  if (stored.id !== expected.id) return fault("turns", 0, `branch ${stored.id} in the place of ${expected.id}`);
   if (stored.parent !== expected.parent || stored.sharedTokens !== expected.sharedTokens) {
     return fault("turns", 0, `recorded parent ${expected.parent} at ${expected.sharedTokens}`);
+  }
+  if (stored.promptTokens !== expected.promptTokens) {
+    return fault("turns", 0, `recorded ${expected.promptTokens} tokens before the first that was sampled`);
   }
   if (JSON.stringify(stored.turns) !== JSON.stringify(expected.turns)) return fault("turns", 0, "turn spans differ");
   return null;

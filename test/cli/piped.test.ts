@@ -46,8 +46,8 @@ beforeAll(() => {
   writeFileSync(tasks, JSON.stringify(A_WORD_TASK));
   server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
 });
-afterAll(() => {
-  server.stop(true);
+afterAll(async () => {
+  await server.stop(true);
   folder[Symbol.dispose]();
 });
 

@@ -45,9 +45,8 @@ describe("watchJobs", () => {
     await server.stop(true);
     server = null;
     const clock = aHastyClock();
-    const sleep = clock.sleep;
     clock.sleep = async (ms) => {
-      await sleep(ms);
+      clock.sleptMs.push(ms);
       if (clock.sleptMs.length === 3) {
         server = Bun.serve({ hostname: "127.0.0.1", port, fetch: () => page([result], 1) });
       }
@@ -69,7 +68,7 @@ describe("watchJobs", () => {
   });
 
   test("does not ask again for what the server refuses", async () => {
-    await using server = Bun.serve({
+    using server = Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
       fetch: () => Response.json({ reason: "results_expired", detail: "gone" }, { status: 410 }),

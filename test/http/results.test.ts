@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { anApp } from "../support/server.ts";
 import { bringTo, submitOne } from "../support/store.ts";
@@ -28,6 +28,22 @@ describe("GET /v1/results", () => {
     expect((rest.body.results as object[])[0]).not.toHaveProperty("trajectory");
     expect((await ask("GET", "/v1/results?after=3")).body).toEqual({ results: [], next: 3, last: 3 });
     expect((await ask("GET", "/v1/results?after=99")).body).toEqual({ results: [], next: 99, last: 3 });
+  });
+
+  test("lets those who wait sleep through commits that finish no job, since hundreds wait at once", async () => {
+    await using opened = await anApp({ clock: systemClock });
+    const { store, ask } = opened;
+    await submitOne(store);
+    const reads = spyOn(store, "results");
+    const waiting = ask("GET", "/v1/results?wait_s=30");
+    while (reads.mock.calls.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const at = await bringTo(store, "evaluating");
+    await store.counts();
+    expect(reads).toHaveBeenCalledTimes(1);
+    await store.requestCancel(at.jobId);
+    await store.endCancelled({ ...at, stage: "eval", run: null });
+    expect((await waiting).body).toMatchObject({ results: [{ seq: 1 }] });
+    expect(reads).toHaveBeenCalledTimes(2);
   });
 
   test("moves on past results of other streams", async () => {

@@ -75,6 +75,25 @@ describe("GET /v1/jobs/{id}/events", () => {
   });
 });
 
+describe("GET /v1/jobs/{id}/events of a finished job", () => {
+  test("is 204 after its last event, and after one of another job that came later, so that no client waits", async () => {
+    await using opened = await aServer();
+    await submitOne(opened.store);
+    const { jobId } = await bringTo(opened.store, "finished");
+    const last = await opened.store.lastEventSeq();
+    await submitOne(opened.store);
+    await bringTo(opened.store, "running");
+    for (const seq of [last, last + 3, 999_999]) {
+      const headers = { "last-event-id": String(seq) };
+      const response = await fetch(`${opened.url}/v1/jobs/${jobId}/events`, {
+        headers,
+        signal: AbortSignal.timeout(5_000),
+      });
+      expect({ status: response.status, text: await response.text() }).toEqual({ status: 204, text: "" });
+    }
+  });
+});
+
 describe("GET /v1/events", () => {
   test("tells of all jobs from now on, and lets go of a reader that leaves", async () => {
     await using opened = await aServer();

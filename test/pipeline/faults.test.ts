@@ -93,6 +93,47 @@ describe("Pipeline.cancelJob", () => {
   });
 });
 
+describe("Pipeline.cancelJob, in the gaps", () => {
+  test("ends a job that was claimed but is not yet known to be live, before it gets a sandbox", async () => {
+    const claimed = Promise.withResolvers<string>();
+    const cancelled = Promise.withResolvers<void>();
+    const storeFor = (store: Store): Store => ({
+      ...store,
+      claimQueued: async (models) => {
+        const claim = await store.claimQueued(models);
+        if (claim === null) return null;
+        claimed.resolve(claim.job.id);
+        await cancelled.promise;
+        return claim;
+      },
+      requestCancel: async (jobId) => {
+        const answer = await store.requestCancel(jobId);
+        setImmediate(cancelled.resolve);
+        return answer;
+      },
+    });
+    await using at = await aPipeline({ models: [twoTurns], storeFor });
+    const [jobId = ""] = await at.submit(A_SHELL_TASK);
+    expect(await claimed.promise).toBe(jobId);
+    expect((await at.pipeline.cancelJob(jobId)).outcome).toMatchObject({ endReason: "cancelled", turns: 0 });
+    expect(at.live.size).toBe(0);
+  });
+
+  test("answers every request for jobs that a drain interrupts in the same moment", async () => {
+    const at = await aPipeline({ models: [{ script: () => bash("sleep 60") }], limits: { runWorkers: 2 } });
+    const ids = await at.submit(A_SHELL_TASK, { n: 6 });
+    await until(async () => (await at.store.counts()).running === 2 && (await at.store.counts()).ready > 0);
+    const drained = at.pipeline.drain(0);
+    const jobs = await Promise.all(ids.map((id) => at.pipeline.cancelJob(id)));
+    await drained;
+    expect(jobs.map((job) => job.outcome?.endReason)).toEqual(Array(6).fill("cancelled"));
+    const counts = await at.store.counts();
+    expect(counts).toMatchObject({ queued: 0, initializing: 0, ready: 0, running: 0, finished: 6 });
+    expect(at.sandboxes.live).toBe(0);
+    await at[Symbol.asyncDispose]();
+  });
+});
+
 describe("Pipeline and its budget", () => {
   test("never holds more sandboxes than it has, however many INIT slots claim at once", async () => {
     const limits = { initWorkers: 8, readyMax: 8, sandboxesMax: 4, evalReserve: 2, runWorkers: 8 };
@@ -165,5 +206,32 @@ describe("Pipeline and a handler that does not behave", () => {
     const [jobId = ""] = await at.submit(A_SHELL_TASK);
     expect((await at.finish(jobId)).outcome).toMatchObject({ reward: 1 });
     expect((await at.store.trajectory(jobId))?.evaluation?.log.length).toBeLessThan(1_100_000);
+  });
+});
+
+describe("Pipeline and an outage of the only backend", () => {
+  /** Dead from its second turn on, for `ms`. */
+  function dying(ms: number) {
+    let calls = 0;
+    let deadUntilMs = 0;
+    return {
+      ...twoTurns,
+      fault: (what: string) => {
+        if (what === "complete" && ++calls === 2) deadUntilMs = performance.now() + ms;
+        return performance.now() < deadUntilMs ? ("die" as const) : null;
+      },
+    };
+  }
+
+  test("does not count the outage as the agent's time, and blames infrastructure when it does not end", async () => {
+    await using at = await aPipeline({ models: [dying(60_000)], backendWaitMs: 1_500 });
+    const [jobId = ""] = await at.submit(A_SHELL_TASK, { limits: { runMs: 600, attemptsMax: 1 } });
+    expect((await at.finish(jobId)).outcome).toMatchObject({ endReason: "backend_unreachable", reward: null });
+  });
+
+  test("goes on with the agent's time where it was when the backend is back", async () => {
+    await using at = await aPipeline({ models: [dying(1_200)], backendWaitMs: 10_000 });
+    const [jobId = ""] = await at.submit(A_SHELL_TASK, { limits: { runMs: 900, attemptsMax: 1 } });
+    expect((await at.finish(jobId)).outcome).toMatchObject({ endReason: "answered", reward: 1, turns: 2 });
   });
 });

@@ -80,8 +80,10 @@ describe("events", () => {
     await using opened = await aStore();
     const { store } = opened;
     let woken = 0;
-    const stop = store.onCommit(() => {
+    const commits: unknown[] = [];
+    const stop = store.onCommit((commit) => {
       woken += 1;
+      commits.push(commit);
     });
     await submitOne(store, { n: 2 });
     await store.counts();
@@ -89,6 +91,8 @@ describe("events", () => {
     await bringTo(store, "initializing");
     await store.counts();
     expect(woken).toBe(1);
+    const [{ id } = { id: "" }] = await store.jobs({ limit: 1, state: "initializing" });
+    expect(commits).toEqual([{ jobIds: new Set([id]), hasResults: false }]);
     stop();
     await bringTo(store, "initializing");
     await store.counts();
@@ -97,7 +101,7 @@ describe("events", () => {
 
   test("are trimmed to the newest ones", () => {
     using database = openDatabase(":memory:");
-    const context = { db: database.db, nowMs: 0, notify: false };
+    const context = { db: database.db, nowMs: 0, commit: null };
     const written = LIMITS.eventsKeptMax + LIMITS.eventsTrimEvery;
     database.client.run("BEGIN");
     for (let event = 0; event < written; event += 1) addEvent(context, "state", "job_1", {});

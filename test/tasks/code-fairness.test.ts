@@ -20,13 +20,17 @@ afterAll(async () => {
 
 const registry = createRegistry(systemClock);
 
-function grade(solution: string | { answer: string }, over: Record<string, unknown>): Promise<Verdict> {
+function grade(
+  solution: string | { answer: string },
+  over: Record<string, unknown>,
+  evalMs = 40_000,
+): Promise<Verdict> {
   const { task, handler } = registry.parse({ id: "t", handler: "code", prompt: "p", ...over });
   const carry: Carry =
     typeof solution === "string"
       ? { answer: null, artifacts: [{ name: "solution.py", bytes: new TextEncoder().encode(solution) }] }
       : { answer: solution.answer, artifacts: [] };
-  const limits = { ...DEFAULT_LIMITS, evalMs: 40_000 };
+  const limits = { ...DEFAULT_LIMITS, evalMs };
   return handler.evaluate({ task, carry, limits, signal: new AbortController().signal, log: silentLog, sandboxes });
 }
 
@@ -132,8 +136,36 @@ describe("code handler, for a wrong solution", () => {
     expect(await grade(solution, asserts(code))).toMatchObject({ reward: 0 });
   });
 
+  test("that stops reading its calls is timed out, however long a call is", async () => {
+    const holdsTheInterpreter = [
+      "import re, threading, time",
+      "def hold():",
+      "    time.sleep(0.3)",
+      "    re.match(r'(a+)+$', 'a' * 60 + 'b')",
+      "threading.Thread(target=hold, daemon=True).start()",
+      "def f(x): return len(x)",
+    ].join("\n");
+    const code = "import time\ntime.sleep(1)\nassert f('x' * 1_000_000) == 1_000_000";
+    const warm = `f('x')\n${code}`;
+    const verdict = await grade(holdsTheInterpreter, { ...asserts(warm), credit: "all" }, 4_000);
+    expect(verdict).toMatchObject({ reward: 0 });
+    expect(JSON.stringify(verdict.report)).toContain("candidate_timeout");
+  });
+
+  test("that ends between two calls has died, which is no failure of the grader", async () => {
+    const solution = [
+      "import os, threading",
+      "threading.Timer(0.2, lambda: os._exit(0)).start()",
+      "def f(x): return x",
+    ].join("\n");
+    const code = "f('x')\nimport time\ntime.sleep(1)\nassert f('x' * 1_000_000) == 1";
+    const verdict = await grade(solution, asserts(code));
+    expect(verdict).toMatchObject({ reward: 0 });
+    expect(JSON.stringify(verdict.report)).toContain("candidate_died");
+  });
+
   test("that prints the answer and a megabyte more gives 0", async () => {
-    const output = "x".repeat(1024 * 1024);
+    const output = "x".repeat(1024 * 256);
     const tests = [{ kind: "stdio", input: "", output }];
     expect(await grade(`print("x" * ${2 * 1024 * 1024})\n`, { tests })).toMatchObject({ reward: 0 });
   });

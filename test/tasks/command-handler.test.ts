@@ -72,4 +72,18 @@ describe("command handler", () => {
     expect(error).toMatchObject({ reason: "handler_error" });
     expect(JSON.stringify(String(error))).toContain(detail);
   });
+
+  test("takes no score from an output that was cut, whose last line is not the grader's", async () => {
+    const flood = "yes 1 | head -c 3000000; echo; echo 0";
+    const error = await rejectionOf(grade(flood));
+    expect(error).toMatchObject({ reason: "handler_error", detail: expect.stringContaining("more than") });
+  });
+
+  test.each(["/workspace//a", "/workspace/../grader/score.sh", "/workspace/./a", "/workspace/", "/", "/a\0b"])(
+    "refuses the artifact path %p, which names another file or two of one name",
+    (path) => {
+      const task = { id: "t", handler: "command", prompt: "p", eval: { command: ["true"] }, artifacts: [path] };
+      expect(() => createRegistry(systemClock).parse(task)).toThrow("artifacts of a command task");
+    },
+  );
 });

@@ -102,4 +102,20 @@ describe("verify", () => {
     const { turns, branch } = aTrajectory();
     expect(verify(turns.slice(1), [branch]).verdict).toBe("rejected");
   });
+
+  test("rejects a branch that stands twice in the place of another, and a changed length of the prompt", () => {
+    const ledger = new Ledger();
+    const turns = [ledger.add(ledger.plan(Int32Array.of(1, 2)), aDraft(2, [3]))];
+    turns.push(ledger.add(ledger.plan(Int32Array.of(1, 9)), aDraft(1, [4])));
+    const branches = assemble(turns);
+    expect(verify(turns, branches).verdict).toBe("forked");
+    const [first, second] = branches;
+    if (!first || !second) throw new Error("two branches");
+    expect(verify(turns, [first, first]).verdict).toBe("rejected");
+    expect(verify(turns, [second, first]).verdict).toBe("rejected");
+    expect(verify(turns, [first, { ...second, promptTokens: 0 }])).toMatchObject({
+      verdict: "rejected",
+      faults: [{ field: "turns", branch: 1 }],
+    });
+  });
 });

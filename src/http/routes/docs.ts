@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import stylePath from "swagger-ui-dist/swagger-ui.css" with { type: "file" };
 import bundlePath from "swagger-ui-dist/swagger-ui-bundle.js" with { type: "file" };
-import { taskSchema } from "../task-schema.ts";
+import { taskSchema } from "../../pipeline/handler-info.ts";
 
 const SCRIPT = 'SwaggerUIBundle({ url: "/openapi.json", dom_id: "#docs", deepLinking: true });\n';
 const PAGE = `<!doctype html>

@@ -28,13 +28,19 @@ export function addEventRoutes(app: OpenAPIHono, deps: AppDeps, streams: Supervi
     {
       ...doc,
       path: "/v1/jobs/{id}/events",
-      summary: "A job's events until it is finished; resumes after Last-Event-ID",
+      summary: "A job's events until it is finished; resumes after Last-Event-ID; 204 when there are no more",
       problems: [404, 429],
     },
     async (c) => {
       const id = c.req.param("id") ?? "";
-      if ((await deps.store.job(id)) === null) throw new RequestError("job_unknown", `there is no job ${id}`);
-      return openStream(c, deps, streams, { jobId: id, after: placeOf(c, 0) });
+      const after = placeOf(c, 0);
+      const job = await deps.store.job(id);
+      if (job === null) throw new RequestError("job_unknown", `there is no job ${id}`);
+      if (job.state === "finished" && (await deps.store.events({ jobId: id, after, limit: 1 })).length === 0) {
+        // All was told, or is no longer kept. To an EventSource, which comes back when a stream ends, 204 says: stay away.
+        return c.body(null, 204);
+      }
+      return openStream(c, deps, streams, { jobId: id, after });
     },
   );
   mount(
@@ -95,7 +101,8 @@ async function tell(
 ): Promise<void> {
   const encoder = new TextEncoder();
   let after = place.after;
-  using commits = new CommitWait(store, clock);
+  const { jobId } = place;
+  using commits = new CommitWait(store, clock, (commit) => jobId === null || commit.jobIds.has(jobId));
   try {
     // The head of an answer is sent with its first byte, so that a client sees at once that it is connected.
     await writeUnlessGone(writer, encoder.encode(": rolloutd events\n\n"), signal);

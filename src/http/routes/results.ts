@@ -52,7 +52,7 @@ async function waitForRows(c: Context, { store, clock, closing }: AppDeps, query
   const { after = 0, limit = PAGE_ROWS, stream = null, group_id: groupId = null } = query;
   const signal = AbortSignal.any([c.req.raw.signal, closing]);
   const untilMs = clock.nowMs() + (query.wait_s ?? 0) * 1_000;
-  using commits = new CommitWait(store, clock);
+  using commits = new CommitWait(store, clock, (commit) => commit.hasResults);
   for (;;) {
     commits.arm();
     const found = await store.results({ after, limit, stream, groupId });

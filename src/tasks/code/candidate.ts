@@ -13,7 +13,7 @@ export type CandidateReply = { line: string } | { stopped: string };
 
 const Reply = z.union([
   z.object({ value: z.unknown(), args: z.array(z.unknown()).optional() }).refine((reply) => "value" in reply),
-  z.object({ error: z.object({ type: z.string(), message: z.string() }) }),
+  z.object({ error: z.object({ type: z.string(), message: z.string(), args: z.array(z.unknown()).optional() }) }),
 ]);
 const Loaded = z.object({ loaded: z.boolean(), error: z.object({ type: z.string(), message: z.string() }).optional() });
 
@@ -79,11 +79,11 @@ export class Candidate implements AsyncDisposable {
         return await this.#died(`candidate_error: ${loaded.data.error?.type}: ${loaded.data.error?.message}`);
       this.#isLoaded = true;
     }
-    await program.write(`${JSON.stringify(call)}\n`);
+    await unlessAborted(program.write(`${JSON.stringify(call)}\n`), signal);
     const line = await program.readLine(signal);
     if (line === null) return await this.#died("candidate_died: it ended during the call");
     // The judge trusts only lines of this form; all else would be the candidate speaking to the judge's protocol.
-    const reply = Reply.safeParse(parseJson(line));
+    const reply = Reply.safeParse(isNestedDeeply(line) ? null : parseJson(line));
     return reply.success
       ? { line: JSON.stringify(reply.data) }
       : await this.#died("candidate_error: an unreadable answer");
@@ -113,6 +113,37 @@ export interface CandidateOptions {
 }
 
 const TIME_UP = new Error("candidate time is up");
+
+/** A candidate that stops reading lets a write that is longer than its pipe wait for ever; closing it ends the write. */
+async function unlessAborted(write: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.race([write, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** More brackets than a value can have that candidate.py sent: three for each of its 64 levels, and the envelope. */
+const BRACKETS_MAX = 250;
+
+/**
+ * Such a line is not parsed: printing it again would overflow our stack, and reading it the judge's, and the failure
+ * would be blamed on the task. Brackets in strings count too, which only makes it stricter for 250 in a row.
+ */
+function isNestedDeeply(line: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < line.length; at += 1) {
+    const code = line.charCodeAt(at);
+    if (code === 0x5b || code === 0x7b) depth += 1;
+    else if (code === 0x5d || code === 0x7d) depth -= 1;
+    if (depth > BRACKETS_MAX) return true;
+  }
+  return false;
+}
 
 function parseJson(line: string | null): unknown {
   try {

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Verdict } from "../../job/job.ts";
 import type { Task } from "../../job/task.ts";
+import { LIMITS } from "../../limits.ts";
 import { taskReference } from "../artifacts.ts";
 import type { EvalContext, Handler } from "../handler.ts";
 import { taskInvalid } from "../invalid.ts";
@@ -60,6 +61,13 @@ function check(task: Task): void {
   if (task.tests === undefined || task.tests.length === 0) {
     const accepted = '[{"kind": "assert", "code": "..."} | {"kind": "stdio", "input": "...", "output": "..."}]';
     throw taskInvalid("code needs tests", [{ path: "tests", message: "is missing", accepted }]);
+  }
+  const long = task.tests.findIndex((test) => test.kind === "stdio" && test.output.length > LIMITS.outputBytesMax / 4);
+  if (long >= 0) {
+    const accepted = `at most ${LIMITS.outputBytesMax / 4} characters, since more is not kept of a program's output`;
+    throw taskInvalid("an output that is too long", [
+      { path: `tests.${long}.output`, message: "is too long", accepted },
+    ]);
   }
   if (task.credit !== undefined && task.credit !== "all" && task.credit !== "fraction") {
     throw taskInvalid("credit of a code task", [

@@ -9,6 +9,7 @@ import builtins
 import json
 import os
 import sys
+import types
 
 TAG = "~"
 
@@ -62,9 +63,34 @@ def decode(value):
             return {"bytes": bytes, "bytearray": bytearray}[kind](base64.b64decode(inner))
         if kind == "dict":
             return {decode(k): decode(v) for k, v in inner}
+        if kind == "range":
+            return range(*(decode(bound) for bound in inner))
+        if kind == "iter":
+            return replay(decode(inner[0]), inner[1])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise CandidateError("the candidate's answer is no tagged literal") from error
     raise CandidateError("the candidate's answer is no tagged literal")
+
+
+def replay(items, end):
+    """An iterator of the candidate's: its items, then the error that ended it, if one did."""
+    yield from items
+    if end is not None:
+        raise rebuild(end)
+
+
+def rebuild(error):
+    """A candidate's error as one of the builtin exceptions; what is none of them is a CandidateError."""
+    message = str(error.get("message"))
+    kind = getattr(builtins, str(error.get("type")), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return CandidateError(message)
+    for args in (error.get("args"), [message]):
+        try:
+            return kind(*(decode(item) for item in args))
+        except Exception:
+            continue
+    return CandidateError(message)
 
 
 class Wire:
@@ -93,9 +119,7 @@ def proxy(wire, name):
         if "stopped" in reply:
             raise CandidateStopped(reply["stopped"])
         if "error" in reply:
-            kind = getattr(builtins, str(reply["error"].get("type")), None)
-            known = isinstance(kind, type) and issubclass(kind, Exception)
-            raise (kind if known else CandidateError)(str(reply["error"].get("message")))
+            raise rebuild(reply["error"])
         for mine, theirs in zip(args, reply.get("args", [])):
             copy_back(mine, theirs)
         return decode(reply.get("value"))
@@ -187,8 +211,22 @@ def run_statement(statement, namespace):
         return {"passed": False, "detail": source, "why": f"{type(error).__name__}: {error}"[:500]}
 
 
+def candidate_module(wire):
+    """What `from solution import f` and `import solution` find: every name is a call over the pipe."""
+
+    def member(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return proxy(wire, name)
+
+    module = types.ModuleType("solution")
+    module.__getattr__ = member
+    return module
+
+
 def main():
     wire = Wire()
+    sys.modules["solution"] = candidate_module(wire)
     with open(sys.argv[1], encoding="utf-8") as file:
         tests = json.load(file)
     for number, test in enumerate(tests):

@@ -8,7 +8,8 @@ export function solutionStub(task: Task): string {
 
 /**
  * The solution that is graded: the file when the agent wrote it, else the first closed python fence of the answer. A
- * fence that leaves out the function it was asked to complete is put after the given code. Null when there is neither.
+ * fence that leaves out the function it was asked to complete is put after the given code; one that has it, after the
+ * imports and helpers that the given code has before that function. Null when there is neither.
  */
 export function findSolution(task: Task, carry: Carry): string | null {
   const file = carry.artifacts.find((artifact) => artifact.name === "solution.py");
@@ -18,6 +19,15 @@ export function findSolution(task: Task, carry: Carry): string | null {
   const code = fence?.[1];
   if (code === undefined || code.trim().length === 0) return null;
   const entryPoint = typeof task.entry_point === "string" ? task.entry_point : null;
-  const isWhole = entryPoint === null || new RegExp(`^\\s*(async\\s+)?def\\s+${entryPoint}\\b`, "m").test(code);
-  return isWhole ? code : `${solutionStub(task)}\n${code}`;
+  if (entryPoint === null) return code;
+  const definition = new RegExp(`^[ \\t]*(async\\s+)?def\\s+${RegExp.escape(entryPoint)}\\b`, "m");
+  if (!definition.test(code)) return `${solutionStub(task)}\n${code}`;
+  const starter = solutionStub(task);
+  return after(starter.slice(0, Math.max(0, starter.search(definition))), code);
+}
+
+/** `code` after `preamble`; Python wants imports from __future__ before both. */
+function after(preamble: string, code: string): string {
+  const future = /^from __future__ import [^\n]*$/gm;
+  return [...(code.match(future) ?? []), preamble, code.replaceAll(future, "")].join("\n");
 }

@@ -57,6 +57,7 @@ function judge(end: ProgramResult, output: string): { passed: boolean; why: stri
     const how = end.exitCode === null ? `signal ${end.signal}` : `exit code ${end.exitCode}`;
     return { passed: false, why: `ended with ${how}: ${end.stderr.trim().slice(-500)}` };
   }
+  if (end.stdoutTruncated) return { passed: false, why: `printed more than ${LIMITS.outputBytesMax} bytes` };
   const [have, want] = [trimLines(end.stdout), trimLines(output)];
   if (have.length === want.length && have.every((line, at) => line === want[at])) return { passed: true, why: null };
   const at = want.findIndex((line, index) => line !== have[index]);

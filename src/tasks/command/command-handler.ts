@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RolloutError } from "../../errors.ts";
 import type { Verdict } from "../../job/job.ts";
+import { LIMITS } from "../../limits.ts";
 import type { SandboxFile } from "../../sandbox/sandbox.ts";
 import { ArtifactPaths, artifactPath, taskReference, toSandboxFile } from "../artifacts.ts";
 import type { EvalContext, Handler } from "../handler.ts";
@@ -56,6 +57,10 @@ export const commandHandler: Handler = {
     if (end.exitCode !== 0) {
       const how = end.exitCode === null ? `signal ${end.signal}` : `exit code ${end.exitCode}`;
       throw new RolloutError("handler_error", `the grader ended with ${how}: ${end.stderr.slice(-2_000)}`);
+    }
+    if (end.stdoutTruncated) {
+      // Of a longer output the beginning is kept, and its last line is whatever the cut left, not the score.
+      throw new RolloutError("handler_error", `the grader printed more than ${LIMITS.outputBytesMax} bytes`);
     }
     return readScore(end.stdout, end.stderr);
   },

@@ -3,14 +3,14 @@ import type { Handler } from "../handler.ts";
 import { taskInvalid } from "../invalid.ts";
 import { setupAgent } from "../setup.ts";
 import { findAnswer } from "./answer.ts";
-import { parseNumber, sameNumber } from "./number.ts";
+import { parseAnswer, parseNumber, sameNumber } from "./number.ts";
 
 const SYSTEM =
   "Solve the problem step by step. End with the final answer alone on the last line, in the form `ANSWER: number`.";
 
 /**
  * Word problems with a number as answer (GSM8K and native rows). The final answer is compared exactly; a reply without
- * one scores 0. Needs no sandbox to grade, so nothing of the agent's can reach the grader.
+ * one scores 0, and a unit after the number is not compared. Needs no sandbox to grade, so nothing of the agent's can reach the grader.
  */
 export const mathHandler: Handler = {
   name: "math",
@@ -33,7 +33,7 @@ export const mathHandler: Handler = {
 
   evaluate({ task, carry }) {
     const found = carry.answer === null ? null : findAnswer(carry.answer);
-    const number = found === null ? null : parseNumber(found.text);
+    const number = found === null ? null : parseAnswer(found.text);
     const expected = parseNumber(String(task.answer));
     const equivalent = number !== null && expected !== null && sameNumber(number, expected) ? 1 : 0;
     return Promise.resolve({
