@@ -101,7 +101,7 @@ export interface ServerConfig {
   readonly sandboxesMax: number;
   readonly sandboxUid: number;
   readonly bwrapPath: string | null;
-  readonly cacheDir: string;
+  readonly cacheDirs: readonly string[];
   readonly backendWaitMs: number;
   readonly turnMs: number;
   readonly drainMs: number;
@@ -146,16 +146,18 @@ export function flagName(key: string): string {
   return `--${key.replaceAll("_", "-")}`;
 }
 
-/** Root's cache. What root's set-up built there serves every user of the machine. */
-export const SYSTEM_CACHE = "/var/cache/rolloutd";
-
-/** Where downloads and built parts lie: `ROLLOUTD_CACHE`, else /var/cache/rolloutd for root and ~/.cache/rolloutd. */
-export function cacheDir(): string {
+/**
+ * Where set-up keeps what it built, best first: `ROLLOUTD_CACHE` alone when it is given, else the user's own cache and
+ * root's, since what root built serves every user of the machine.
+ */
+export function cacheDirs(): readonly string[] {
   const { ROLLOUTD_CACHE, XDG_CACHE_HOME, HOME } = process.env;
-  if (ROLLOUTD_CACHE) return ROLLOUTD_CACHE;
-  if (process.getuid?.() === 0) return SYSTEM_CACHE;
-  return `${XDG_CACHE_HOME || `${HOME ?? "."}/.cache`}/rolloutd`;
+  if (ROLLOUTD_CACHE) return [ROLLOUTD_CACHE];
+  if (process.getuid?.() === 0) return [SYSTEM_CACHE];
+  return [`${XDG_CACHE_HOME || `${HOME ?? "."}/.cache`}/rolloutd`, SYSTEM_CACHE];
 }
+
+const SYSTEM_CACHE = "/var/cache/rolloutd";
 
 /** Server that client commands talk to and its bearer token: `ROLLOUTD_URL`, `ROLLOUTD_TOKEN`. */
 export function clientEnvironment(): { url: string; token: string | null } {
@@ -195,7 +197,7 @@ function freeze(wire: Wire): ServerConfig {
     sandboxesMax: wire.sandboxes_max,
     sandboxUid: wire.sandbox_uid,
     bwrapPath: wire.bwrap,
-    cacheDir: cacheDir(),
+    cacheDirs: cacheDirs(),
     backendWaitMs: wire.backend_wait_ms,
     turnMs: wire.turn_ms,
     drainMs: wire.drain_ms,

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "./clock.ts";
-import { ConfigError, type ServerConfig, SYSTEM_CACHE, searchPath } from "./config.ts";
+import { ConfigError, type ServerConfig, searchPath } from "./config.ts";
 import { RolloutError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { type AuthConfig, parseTokens } from "./http/guard.ts";
@@ -18,7 +18,7 @@ import { unpackBundledBwrap } from "./sandbox/bundled-bwrap.ts";
 import { type Bwrap, bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
 import { createSandboxHost } from "./sandbox/host.ts";
 import { createHostImage } from "./sandbox/host-image.ts";
-import { probeConfinement } from "./sandbox/probe.ts";
+import { findPrograms, probeConfinement } from "./sandbox/probe.ts";
 import type { SandboxHost } from "./sandbox/sandbox.ts";
 import { createStore } from "./store/client.ts";
 import type { Store } from "./store/store.ts";
@@ -97,22 +97,25 @@ async function openStore(config: ServerConfig, clock: Clock): Promise<Store> {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     return await createStore({ file: join(folder, "rolloutd.db"), clock });
   } catch (cause) {
-    const why = cause instanceof RolloutError ? cause.detail : String(cause);
+    const why = cause instanceof RolloutError ? cause.detail : cause instanceof Error ? cause.message : String(cause);
     throw new StartError(`--data ${folder}: ${why}`, { cause });
   }
 }
 
-/** Throws StartError with what does not hold; a server without confinement must not start. */
+/** Throws StartError with what does not hold; a server without confinement, or whose graders cannot run, must not start. */
 async function checkConfinement(host: SandboxHost): Promise<void> {
-  const broken = (await probeConfinement(host, "host")).filter((finding) => !finding.ok);
+  const findings = [findPrograms(), ...(await probeConfinement(host, "host"))];
+  const broken = findings.filter((finding) => !finding.ok);
   if (broken.length === 0) return;
   const lines = broken.map(({ check, detail, fix }) => `  ${check}: ${detail}${fix === null ? "" : `\n    ${fix}`}`);
-  throw new StartError(["sandboxes do not confine on this machine, see `rolloutd doctor`:", ...lines].join("\n"));
+  throw new StartError(
+    ["sandboxes do not confine on this machine or lack a program, see `rolloutd doctor`:", ...lines].join("\n"),
+  );
 }
 
 /** The sandbox host that `serve`, `doctor` and `task check` use; nothing is started yet. Throws StartError. */
 export async function createSandboxes(
-  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "dataDir" | "sandboxUid" | "sandboxesMax">,
+  config: Pick<ServerConfig, "bwrapPath" | "cacheDirs" | "dataDir" | "sandboxUid" | "sandboxesMax">,
   log: Log,
   clock: Clock,
 ): Promise<SandboxHost> {
@@ -132,15 +135,15 @@ export async function createSandboxes(
 }
 
 /**
- * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH, the cache or root's cache, else the one inside
+ * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH or the caches, else the one inside
  * this program. Null when there is none that is new enough. Throws StartError when the one inside cannot be unpacked.
  */
 export async function chooseBwrap(
-  config: Pick<ServerConfig, "bwrapPath" | "cacheDir" | "dataDir" | "sandboxUid">,
+  config: Pick<ServerConfig, "bwrapPath" | "cacheDirs" | "dataDir" | "sandboxUid">,
 ): Promise<Bwrap | null> {
-  const { bwrapPath, cacheDir, dataDir } = config;
+  const { bwrapPath, cacheDirs, dataDir } = config;
   if (bwrapPath !== null) return findBwrap([bwrapPath]);
-  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), [cacheDir, SYSTEM_CACHE]));
+  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), cacheDirs));
   if (found !== null) return found;
   const sandboxUid = process.getuid?.() === 0 ? config.sandboxUid : null;
   try {
