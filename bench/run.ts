@@ -9,9 +9,11 @@ import { benchBinary } from "./binary.ts";
 import type { Measurement } from "./measure.ts";
 import { benchSandbox } from "./sandbox.ts";
 import { benchServer } from "./server.ts";
+import { benchTurn } from "./turn.ts";
 
 const PARTS: Readonly<Record<string, () => Promise<Measurement[]>>> = {
   sandbox: benchSandbox,
+  turn: benchTurn,
   server: benchServer,
   binary: benchBinary,
 };
