@@ -250,6 +250,7 @@ async function launch(options: CellOptions): Promise<Launched> {
     const started = startProcess({
       argv: stageArgv(options.stage, options.command),
       env: stageEnv(options.stage),
+      uid: options.stage.sandboxUid,
       stdio: [...options.stdio, filter, args, ...options.extra],
     });
     return { started, control };

@@ -24,13 +24,16 @@ export interface ProcessOptions {
   env: Readonly<Record<string, string>>;
   /** Descriptors by their number in the child; null is /dev/null. They stay the caller's to close. */
   stdio: readonly (number | null)[];
+  /** User and group to become before the program is executed, without supplementary groups; null stays who we are. */
+  uid: number | null;
 }
 
 /** Starts a process. Throws at once when the program does not exist. */
-export function startProcess({ argv, env, stdio }: ProcessOptions): StartedProcess {
+export function startProcess({ argv, env, stdio, uid }: ProcessOptions): StartedProcess {
   const [stdin, stdout, stderr, ...others] = stdio.map((fd) => fd ?? ("ignore" as const));
   const child = Bun.spawn([...argv], {
     env: { ...env },
+    ...(uid === null ? {} : { uid, gid: uid }),
     stdio: [stdin ?? "ignore", stdout ?? "ignore", stderr ?? "ignore", ...others],
   });
   const exited = child.exited.then(() => ({

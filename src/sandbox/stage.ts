@@ -31,15 +31,12 @@ export function stageRoot(): string {
   return root;
 }
 
-/** The command that ends in bwrap running `command` as PID 1; one process all the way, each step replaces the last. */
+/**
+ * The command that ends in bwrap running `command` as PID 1; one process all the way, each step replaces the last. It is
+ * started as `sandboxUid` already: kernel uid 0 is never in a sandbox, nor before it.
+ */
 export function stageArgv(options: StageOptions, command: readonly string[]): string[] {
-  const uid = options.sandboxUid;
-  const drop =
-    uid === null
-      ? []
-      : ["/usr/bin/setpriv", `--reuid=${uid}`, `--regid=${uid}`, "--clear-groups", "--no-new-privs", "--"];
   return [
-    ...drop,
     "/usr/bin/unshare",
     "--user",
     "--map-root-user",

@@ -5,7 +5,7 @@ import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
-import { inspectMachine } from "../../src/sandbox/probe.ts";
+import { findPrograms, inspectMachine } from "../../src/sandbox/probe.ts";
 import { seccompFilter } from "../../src/sandbox/seccomp.ts";
 import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
 import { eventually, leftSince, NOTHING, residue } from "../support/leaks.ts";
@@ -149,6 +149,17 @@ describe("createHostImage", () => {
       "python3 -c 'import json, math; print(math.pi)' && echo a b | awk '{print $2}' && whoami && git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m first && git log --format=%s";
     const result = await box.shell(commands, { timeoutMs: 10_000, signal: never });
     expect(result.output).toEndWith("b\nroot\nfirst\n");
+  });
+});
+
+describe("findPrograms", () => {
+  test("names what is missing and the packages that bring it, each once", () => {
+    expect(findPrograms({ "/nowhere/a": "some-package", "/nowhere/b": "some-package", "/bin/sh": "dash" })).toEqual({
+      check: "programs",
+      ok: false,
+      detail: "/nowhere/a, /nowhere/b missing",
+      fix: "apt-get install some-package",
+    });
   });
 });
 
