@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "./clock.ts";
 import { ConfigError, type ServerConfig, searchPath } from "./config.ts";
-import { RolloutError } from "./errors.ts";
+import { RequestError, RolloutError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { type AuthConfig, parseTokens } from "./http/guard.ts";
 import { type HttpServer, ListenError, startHttp } from "./http/serve.ts";
@@ -182,7 +182,8 @@ async function addBackends({ backends: urls, model, tokenizer }: ServerConfig, b
     try {
       await backends.add(spec, { probe: true });
     } catch (cause) {
-      throw new StartError(`--backend ${url}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+      const why = cause instanceof RequestError ? cause.detail : cause instanceof Error ? cause.message : String(cause);
+      throw new StartError(`--backend: ${why}`, { cause });
     }
   }
 }

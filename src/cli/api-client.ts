@@ -94,7 +94,8 @@ function describeProblem(method: string, path: string, status: number, text: str
     const form = accepted === undefined ? "" : ` (accepted: ${accepted})`;
     return `  ${where || "body"} ${message}${form}`;
   });
-  return [`${reason}: ${detail}`, ...lines].join("\n");
+  const how = status === 401 || reason === "token_wrong" ? " (given by --token or ROLLOUTD_TOKEN)" : "";
+  return [`${reason}: ${detail}${how}`, ...lines].join("\n");
 }
 
 function tryJson(text: string): unknown {

@@ -1,5 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
+import { VERSION } from "../version.ts";
 import { ApiClient } from "./api-client.ts";
 import { backendCommands } from "./backend.ts";
 import { cancel } from "./cancel.ts";
@@ -23,6 +24,7 @@ export interface LocalCommands {
 export function createProgram(local: LocalCommands, exit: (code: number) => void): Command {
   const program = new Command("rolloutd")
     .description("Rollout server for reinforcement learning of LLM agents.")
+    .version(VERSION)
     .showHelpAfterError("(run with --help for what is accepted)")
     .configureHelp({ sortSubcommands: false })
     .exitOverride();
@@ -73,16 +75,16 @@ function describeOption(key: string, schema: (typeof SERVER_OPTIONS)[OptionKey])
 
 function addJobCommands(program: Command, exit: (code: number) => void): void {
   withServer(program.command("submit <file>"))
-    .description("submit the tasks of a JSONL file: native tasks, GSM8K or HumanEval rows")
+    .description("submit the tasks of a JSONL file: native tasks (docs/tasks.md), GSM8K or HumanEval rows")
     .option("--n <count>", "jobs of each task, one group", positive, 1)
     .option("--limit <count>", "take only the first tasks of the file", positive)
     .option("--watch", "follow the jobs to the end, with progress", false)
     .option("--out <file>", "with --watch: write job and trajectory of each result, one JSON object a line")
     .option("--model <name>", "model to roll out with; default: the one that is registered")
-    .option("--temperature <value>", "sampling temperature", decimal)
+    .option("--temperature <value>", "sampling temperature (default: 1)", decimal)
     .option("--top-p <value>", "nucleus sampling", decimal)
-    .option("--max-tokens <count>", "sampled tokens of one turn", positive)
-    .option("--turns-max <count>", "model calls of one job", positive)
+    .option("--max-tokens <count>", "sampled tokens of one turn (default: 1024)", positive)
+    .option("--turns-max <count>", "model calls of one job (default: 30)", positive)
     .option("--priority <value>", "higher is earlier", integer, 0)
     .option("--label <key=value>", "label of the jobs; may be given several times", label, {})
     .action(async (file: string, options: SubmitFlags) =>

@@ -8,6 +8,15 @@ const Status = z.looseObject({
   jobs: z.record(z.string(), z.number()),
   pools: z.record(z.string(), z.object({ slots: z.number(), busy: z.number() })),
   sandboxes: z.looseObject({ live: z.number() }),
+  backends: z.array(
+    z.looseObject({
+      id: z.string(),
+      url: z.string(),
+      model: z.string().nullable(),
+      state: z.string(),
+      load: z.looseObject({ jobs: z.number(), turns: z.number() }),
+    }),
+  ),
   results: z.object({ first: z.number(), last: z.number() }),
 });
 
@@ -21,5 +30,19 @@ export async function printStatus(client: ApiClient): Promise<void> {
     `${pool.busy} of ${pool.slots} busy`,
   ]);
   console.log(formatTable([...pools, ["sandboxes", `${status.sandboxes.live} live`]]));
-  console.log(`results ${status.results.first}..${status.results.last}`);
+  const { first, last } = status.results;
+  console.log(`results     ${last < first ? "none" : `${first}..${last}`}`);
+  const rows = status.backends.map(({ id, state, model, url, load }) => [
+    id,
+    state,
+    model ?? "-",
+    url,
+    load.jobs,
+    load.turns,
+  ]);
+  console.log(
+    rows.length === 0
+      ? "no backend; add one with: rolloutd backend add URL"
+      : formatTable([["backend", "state", "model", "url", "jobs", "turns"], ...rows]),
+  );
 }

@@ -6,7 +6,7 @@ import { checkWritable } from "./output.ts";
 import { checkRows, readRows } from "./read-rows.ts";
 import { formatReward, formatTable } from "./table.ts";
 import { watchJobs } from "./watch.ts";
-import { type WireResult, WireResults, WireSubmitted } from "./wire.ts";
+import { WireBackends, type WireResult, WireResults, WireSubmitted } from "./wire.ts";
 
 export interface SubmitOptions {
   n: number;
@@ -38,17 +38,32 @@ export async function submitFile(client: ApiClient, path: string, options: Submi
   }
   const jobs = groups.length * options.n;
   console.log(`${groups.length} groups of ${options.n}: ${jobs} jobs submitted`);
+  await noteUnserved(client, options.model);
   if (!options.watch) {
     console.log(
       formatTable([
-        ["group", "task", "jobs"],
-        ...groups.map((group) => [group.group_id, group.task_id, group.job_ids.length]),
+        ["group", "task", "jobs", "first job"],
+        ...groups.map((group) => [group.group_id, group.task_id, group.job_ids.length, group.job_ids[0] ?? ""]),
       ]),
     );
-    console.log("follow one with: rolloutd show JOB");
+    console.log(
+      `look at one with: rolloutd show JOB; read the results with: rolloutd results --after ${last} --follow`,
+    );
     return 0;
   }
   return follow(client, groups, { after: last, out: options.out });
+}
+
+/** Jobs wait for a backend however long it takes; without a word that looks like a server that hangs. */
+async function noteUnserved(client: ApiClient, model: string | null): Promise<void> {
+  const answer = await client.get("/v1/backends", WireBackends).catch(() => null);
+  if (answer === null) return; // the jobs are submitted: a hint that cannot be had is no failure
+  const isServed = answer.backends.some(
+    (backend) =>
+      backend.state === "healthy" && backend.role === "policy" && (model === null || backend.model === model),
+  );
+  if (isServed) return;
+  console.error(`no healthy backend serves ${model ?? "a model"} now, so the jobs wait for one: rolloutd backend ls`);
 }
 
 /** Sent with a key of its own, so that a repeated request after a broken connection makes no second set of jobs. */

@@ -65,3 +65,4 @@ export const WireBackend = z.object({
   load: z.record(z.string(), z.unknown()),
 });
 export type WireBackend = z.infer<typeof WireBackend>;
+export const WireBackends = z.object({ backends: z.array(WireBackend) });

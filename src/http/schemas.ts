@@ -60,7 +60,13 @@ export const SubmitWire = z
     stream: name.nullable().default(null),
     labels: z.record(name, z.string().max(1_024)).default({}),
   })
-  .openapi("Submit");
+  .openapi("Submit", {
+    example: {
+      task: { id: "eggs", handler: "math", prompt: "A box holds 6 eggs. How many eggs are in 5 boxes?", answer: "30" },
+      n: 4,
+      sampling: { temperature: 1, max_tokens: 256 },
+    },
+  });
 
 export const SubmittedWire = z
   .object({

@@ -36,23 +36,43 @@ export const ToolFormat = z.enum(TOOL_FORMATS);
 export type ToolFormat = z.infer<typeof ToolFormat>;
 
 export const Task = z.looseObject({
-  id: z.string().min(1).max(512),
-  handler: z.string().min(1).max(128),
-  prompt: z.string().optional(),
-  messages: z.array(WireMessage).min(1).max(1_000).optional(),
-  image: z.string().min(1).max(256).default("host"),
-  tools: z.array(z.string()).max(32).optional(),
-  tool_format: ToolFormat.default("auto"),
-  files: z.array(File).max(LIMITS.taskFilesMax).default([]),
-  answer: z.union([z.string(), z.number()]).optional(),
-  tests: z.array(Test).max(1_000).optional(),
+  id: z.string().min(1).max(512).describe("unique in one request"),
+  handler: z.string().min(1).max(128).describe("math, code or command: sets the agent up and grades it"),
+  prompt: z.string().optional().describe("one user message; exactly one of prompt and messages"),
+  messages: z
+    .array(WireMessage)
+    .min(1)
+    .max(1_000)
+    .optional()
+    .describe("the whole conversation; replaces the handler's system prompt, and none of it is trained"),
+  image: z.string().min(1).max(256).default("host").describe("root file system of the sandboxes"),
+  tools: z
+    .array(z.string())
+    .max(32)
+    .optional()
+    .describe("bash, python, edit, think, finish; default: the handler's own"),
+  tool_format: ToolFormat.default("auto").describe(
+    "how calls are written. none: the only turn is the answer; auto: hermes where there are tools, else none",
+  ),
+  files: z
+    .array(File)
+    .max(LIMITS.taskFilesMax)
+    .default([])
+    .describe("written into the agent's sandbox before it starts"),
+  answer: z.union([z.string(), z.number()]).optional().describe("math: the number that is right"),
+  tests: z.array(Test).max(1_000).optional().describe("code: hidden from the agent; each assert and stdio test counts"),
   eval: z
     .strictObject({
       command: z.array(z.string()).min(1).max(256),
       files: z.array(File).max(LIMITS.taskFilesMax).default([]),
     })
-    .optional(),
-  limits: z.record(z.string(), z.unknown()).default({}),
+    .optional()
+    .describe("command: the grader; the last line it prints is the reward or an object with it"),
+  network: z
+    .strictObject({ allow: z.array(z.string()).max(0, "must be empty: sandboxes have no network") })
+    .optional()
+    .describe("may only say that there is none"),
+  limits: z.record(z.string(), z.unknown()).default({}).describe("this task's own; they win over the request's"),
   metadata: z.record(z.string(), z.unknown()).default({}),
 });
 /** A task that passed the schema; `messages` is still optional here, use `taskMessages`. */

@@ -30,7 +30,7 @@ export interface Connection {
 export function checkUrl(spec: BackendSpec, options: ConnectOptions): void {
   if (options.engineFor(spec) !== null || parseAddress(spec.url) !== null) return;
   const fault = { path: "url", message: `${spec.url} is no url`, accepted: "http://host:port or unix:/path" };
-  throw new RequestError("field_invalid", fault.message, [fault]);
+  throw new RequestError("field_invalid", `${fault.message}; accepted: ${fault.accepted}`, [fault]);
 }
 
 /** Finds out what the server is and can do, and who renders for it. Throws RolloutError backend_* when it cannot serve. */

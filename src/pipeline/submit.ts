@@ -65,7 +65,8 @@ function mergeLimits(limits: JobLimits, task: Task): JobLimits {
     "limits of the task",
     parsed.error.issues.map((issue) => {
       const key = issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : String(issue.path[0] ?? "");
-      return { path: `limits.${toSnake(key)}`, message: issue.message, accepted };
+      const message = issue.code === "unrecognized_keys" ? "is not a known limit" : issue.message;
+      return { path: `limits.${toSnake(key)}`, message, accepted };
     }),
   );
 }

@@ -18,6 +18,8 @@ export interface TaskCheck {
 }
 
 const FULL_MARKS = 1;
+const NO_REFERENCE = "the row has no reference solution to grade";
+const BAD_REFERENCE = 'its reference is not of the form {"answer": "...", "files": {"/workspace/...": "..."}}';
 
 /** Grades a task twice without any model: for an agent that did nothing, and for the row's reference solution. */
 export async function checkTask(
@@ -32,7 +34,7 @@ export async function checkTask(
   try {
     check.emptyReward = (await grade(EMPTY_CARRY)).reward;
     const reference = handler.reference(task);
-    if (reference === null) return { ...check, problem: "the row has no reference solution to grade" };
+    if (reference === null) return { ...check, problem: task.reference === undefined ? NO_REFERENCE : BAD_REFERENCE };
     const verdict = await grade(reference);
     check.referenceReward = verdict.reward;
     if (verdict.reward < FULL_MARKS)

@@ -104,7 +104,10 @@ describe("the command line", () => {
   });
 
   test("says how many jobs there are and what version it is", async () => {
-    expect((await cli("status")).out).toMatch(/finished\s+8/);
+    const status = await cli("status");
+    expect(status.out).toMatch(/finished\s+8/);
+    expect(status.out).toMatch(/bck_\S+\s+healthy\s+small\s+http/);
+    expect((await cli("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect((await cli("version")).out).toMatch(/^rolloutd \d+\.\d+\.\d+/);
   });
 
@@ -295,6 +298,13 @@ describe("rolloutd submit", () => {
     });
     expect((await cli("submit", tasks, "--n", "many")).err).toContain("whole number");
   });
+
+  test("says when no backend serves the model, and names a job that waits", async () => {
+    const { out, err, code } = await cli("submit", tasks, "--limit", "1", "--model", "absent");
+    expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining("no healthy backend serves absent") });
+    const waiting = /job_\S+/.exec(out)?.[0] ?? "";
+    expect((await cli("cancel", waiting)).out).toContain("cancelled");
+  });
 });
 
 describe("rolloutd task check", () => {
@@ -308,6 +318,7 @@ describe("rolloutd task check", () => {
         { ...code, id: "right", ...solution("def f(x): return x * 2\n") },
         { ...code, id: "wrong-reference", ...solution("def f(x): return x\n") },
         { ...code, id: "no-reference" },
+        { ...code, id: "bad-reference", reference: { file: {} } },
         { id: "gift", handler: "command", prompt: "p", eval: { command: ["echo", "1"] }, reference: {} },
       ]
         .map((task) => JSON.stringify(task))
@@ -324,6 +335,7 @@ describe("rolloutd task check", () => {
       { task_id: "right", ok: true, empty_reward: 0, reference_reward: 1 },
       { task_id: "wrong-reference", ok: false, problem: expect.stringContaining("the reference gets 0") },
       { task_id: "no-reference", ok: false, problem: expect.stringContaining("no reference solution") },
+      { task_id: "bad-reference", ok: false, problem: expect.stringContaining("its reference is not of the form") },
       { task_id: "gift", ok: false, problem: expect.stringContaining("does nothing gets full marks") },
     ]);
     expect((await cli("task", "check", join(import.meta.dir, "../../examples/demo-tasks.jsonl"))).out).toContain(

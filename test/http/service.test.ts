@@ -77,6 +77,14 @@ describe("GET /openapi.json", () => {
     const known = new Set(Object.keys(schemas).map((name) => `#/components/schemas/${name}`));
     expect(refs.filter((ref) => !known.has(ref))).toEqual([]);
   });
+
+  test("shows a submission that is accepted as it stands", async () => {
+    await using opened = await anApp();
+    const { body } = await opened.ask("GET", "/openapi.json");
+    const { schemas } = body.components as { schemas: { Submit: { example: unknown } } };
+    expect(schemas.Submit.example).toMatchObject({ n: 4 });
+    expect((await opened.ask("POST", "/v1/jobs", schemas.Submit.example)).status).toBe(202);
+  });
 });
 
 describe("GET /docs", () => {

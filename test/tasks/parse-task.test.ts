@@ -16,6 +16,13 @@ function faultsOf(raw: unknown): { reason: string; faults: { path: string; messa
 }
 
 describe("Registry.parse", () => {
+  test("refuses a task that asks for network, which no sandbox has", () => {
+    const task = { id: "t", handler: "math", prompt: "p", answer: "1" };
+    expect(registry.parse({ ...task, network: { allow: [] } }).task.id).toBe("t");
+    const { faults } = faultsOf({ ...task, network: { allow: ["example.org"] } });
+    expect(faults).toEqual([{ path: "network.allow", message: "must be empty: sandboxes have no network" }]);
+  });
+
   test("takes a GSM8K row as it is", () => {
     const { task, handler } = registry.parse({ question: "q?", answer: "1 + 1 = <<1+1=2>>2\n#### 1,002" });
     expect(handler.name).toBe("math");

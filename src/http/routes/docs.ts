@@ -19,6 +19,13 @@ const PAGE = `<!doctype html>
 </body>
 </html>
 `;
+const ABOUT = `Rollout server for reinforcement learning of LLM agents.
+
+1. \`POST /v1/backends\` names an LLM server; \`POST /v1/jobs\` submits a task as a group of \`n\` jobs. What got a 202 is durable.
+2. \`GET /v1/jobs/{id}?wait_s=30\` waits for one; \`GET /v1/results?after=0&wait_s=30\` gives each finished job once, in order, with its trajectory. Go on with \`after\` = \`next\`.
+3. In a trajectory \`token_ids\`, \`loss_mask\`, \`logprobs\` of a branch have one length; the mask is 1 where the policy sampled. \`outcome.reward\` is null unless a grader gave it.
+
+A refusal is \`application/problem+json\`: branch on its \`reason\`. Event streams are SSE with the events \`state\`, \`turn\`, \`tool\`, \`finished\`. Where the server has a token file, send \`Authorization: Bearer TOKEN\`. Fields of a task that the schema does not name are kept and have no effect.`;
 // The page loads nothing from elsewhere: it works on a machine without a network.
 const POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
@@ -32,7 +39,7 @@ export function addDocRoutes(app: OpenAPIHono, version: string): void {
       info: {
         title: "rolloutd",
         version,
-        description: "Rollout server for reinforcement learning of LLM agents",
+        description: ABOUT,
       },
     });
     return c.json(document);
