@@ -85,14 +85,16 @@ async function environmentName(): Promise<string> {
   return `vllm-${VLLM_VERSION}-${hash.digest("hex").slice(0, 12)}`;
 }
 
+/** What pip says of a version that no index has, and of one that a constraint of the machine rules out. */
+const NOT_OFFERED = /^ERROR: (?:No matching distribution found for torch|Cannot install torch==).*$/m;
+
 /** Null when it is installed, else why there is none: the version with `+cpu` is asked for, so nothing else is fetched. */
 export async function installTorch(pip: readonly string[]): Promise<string | null> {
   try {
     await runCommand([...pip, "install", "--quiet", "--no-deps", TORCH_PACKAGE], { msMax: INSTALL_MS_MAX });
     return null;
   } catch (error) {
-    const told =
-      error instanceof Error ? /^ERROR: No matching distribution found for torch.*$/m.exec(error.message) : null;
+    const told = error instanceof Error ? NOT_OFFERED.exec(error.message) : null;
     if (told === null) throw error;
     return `pip offers no CPU build of torch (${told[0]})`;
   }
