@@ -33,6 +33,8 @@ export class StartError extends Error {
 
 export interface RunningServer {
   readonly url: string;
+  /** Resolves with the cause when the server can no longer work and must be started again. */
+  readonly died: Promise<Error>;
   /** Drains: no new work, `drainMs` for what is in hand, then everything is closed. Resolves when nothing runs. */
   stop(): Promise<void>;
 }
@@ -82,6 +84,7 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const rest = opened.move();
   return {
     url: http.url,
+    died: store.died,
     async stop() {
       closing.abort();
       await Promise.all([drain(), http.stop(config.drainMs), pipeline.drain(config.drainMs)]);

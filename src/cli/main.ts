@@ -44,7 +44,12 @@ const local: LocalCommands = {
     const stopped = stopSignal();
     const server = await startServer(config, log);
     log.info("server:listening", { url: server.url, pid: outerPid(), version: VERSION, data: config.dataDir });
-    const signal = await stopped;
+    const signal = await Promise.race([stopped, server.died]);
+    if (signal instanceof Error) {
+      // Whoever supervises us starts a new server, which goes on from what is on disk.
+      log.error("server:store_died", { error: signal });
+      return 1;
+    }
     log.info("server:draining", { signal, drain_ms: config.drainMs });
     await server.stop();
     log.info("server:stopped");

@@ -20,6 +20,7 @@ export async function createStore(options: { file: string; clock: Clock }): Prom
 function storeOver(connection: Connection): Store {
   const call = connection.call.bind(connection);
   return {
+    died: connection.died,
     submit: (groups, idempotency) => call("submit", { groups, idempotency }),
     claimQueued: (models) => call("claimQueued", models),
     claimAwaitingEval: () => call("claimAwaitingEval", null),
@@ -74,6 +75,7 @@ class Connection {
   readonly #worker = new Worker(workerUrl("store/worker.ts"));
   readonly #opened = Promise.withResolvers<void>();
   readonly #closed = Promise.withResolvers<void>();
+  readonly #died = Promise.withResolvers<Error>();
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(commit: Commit) => void>();
   #lastId = 0;
@@ -83,7 +85,8 @@ class Connection {
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);
-    this.#worker.onerror = (event) => this.#fail(new RolloutError("store_failed", `its Worker died: ${event.message}`));
+    this.#worker.onerror = (event) => this.#die(event.message);
+    this.#worker.addEventListener("close", () => this.#die("it ended"));
   }
 
   async open(file: string): Promise<void> {
@@ -147,6 +150,16 @@ class Connection {
     this.#pending.delete(answer.id);
     if ("error" in answer) pending.reject(receiveError(answer.error));
     else pending.resolve(answer.value);
+  }
+
+  get died(): Promise<Error> {
+    return this.#died.promise;
+  }
+
+  #die(why: string): void {
+    const error = new RolloutError("store_failed", `its Worker died: ${why}`);
+    if (!this.#closing && this.#failure === null) this.#died.resolve(error);
+    this.#fail(error);
   }
 
   /** Nothing more will be answered. */

@@ -143,6 +143,8 @@ export type Aftermath = { kind: "retry"; notBeforeMs: number } | { kind: "finish
  * after it is on disk. Methods reject with RolloutError store_failed when SQLite does.
  */
 export interface Store extends AsyncDisposable {
+  /** Resolves with the cause when the Worker is gone and nothing will be answered any more; never because of a close. */
+  readonly died: Promise<Error>;
   /** With a key: the same body gives the ids of the first time (`repeated`). Throws RequestError idempotency_conflict. */
   submit(
     groups: readonly NewGroup[],

@@ -105,3 +105,35 @@ describe("createStore", () => {
     expect((await again.store.job(String(id)))?.state).toBe("queued");
   });
 });
+
+describe("Store.died", () => {
+  /** Opens a store and gives the Worker behind it. */
+  async function withWorker() {
+    const workers: Worker[] = [];
+    const Original = globalThis.Worker;
+    globalThis.Worker = class extends Original {
+      constructor(...args: ConstructorParameters<typeof Worker>) {
+        super(...args);
+        workers.push(this);
+      }
+    };
+    try {
+      return { opened: await aStore(), worker: workers[0] };
+    } finally {
+      globalThis.Worker = Original;
+    }
+  }
+
+  test("resolves when the Worker ends by itself, and every call is refused from then on", async () => {
+    const { opened, worker } = await withWorker();
+    worker?.terminate();
+    expect(await opened.store.died).toMatchObject({ reason: "store_failed" });
+    expect(await rejectionOf(opened.store.counts())).toMatchObject({ reason: "store_failed" });
+  });
+
+  test("does not resolve because the store was closed", async () => {
+    const { opened } = await withWorker();
+    await opened.store[Symbol.asyncDispose]();
+    expect(await Promise.race([opened.store.died, Promise.resolve("alive")])).toBe("alive");
+  });
+});
