@@ -49,7 +49,7 @@ export async function benchTurn(): Promise<Measurement[]> {
       saveToolResults: (turn: number, results: Parameters<typeof store.saveToolResults>[0]["results"]) =>
         store.saveToolResults({ ...at, turn, results }),
     };
-    const budget = { turnsMax: TURNS, tokensMax: 1_000_000, contextTokensMax: 1_000_000 };
+    const budget = { turnsMax: TURNS, tokensMax: 1_000_000 };
     const task = {
       messages: [{ role: "user", content: "x".repeat(4_000) }],
       format: "hermes",

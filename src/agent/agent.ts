@@ -31,7 +31,8 @@ export interface AgentTask {
   messages: readonly Message[];
   format: ToolFormat;
   sampling: Sampling;
-  budget: Budget;
+  /** The context's bound is the session's, asked for each turn: a backend that takes over may have another. */
+  budget: Omit<Budget, "contextTokensMax">;
   toolMs: number;
 }
 
@@ -203,7 +204,7 @@ class Agent {
     const { budget } = this.#task;
     return {
       ...budget,
-      contextTokensMax: Math.min(budget.contextTokensMax, this.#parts.session.contextTokensMax),
+      contextTokensMax: this.#parts.session.contextTokensMax,
     };
   }
 

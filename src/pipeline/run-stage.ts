@@ -67,7 +67,6 @@ async function work(parts: StageParts, live: LiveJob, run: RunParts): Promise<Ag
         budget: {
           turnsMax: live.setup.toolFormat === "none" ? 1 : limits.turnsMax,
           tokensMax: limits.tokensMax,
-          contextTokensMax: session.contextTokensMax,
         },
         toolMs: limits.toolMs,
       },

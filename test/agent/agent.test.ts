@@ -17,7 +17,7 @@ const TASK: AgentTask = {
   messages: [{ role: "user", content: "Go." }],
   format: "hermes",
   sampling: DEFAULT_SAMPLING,
-  budget: { turnsMax: 5, tokensMax: 10_000, contextTokensMax: 20_000 },
+  budget: { turnsMax: 5, tokensMax: 10_000 },
   toolMs: 1_000,
 };
 const call = (name: string, args: unknown) => `<tool_call>${JSON.stringify({ name, arguments: args })}</tool_call>`;
