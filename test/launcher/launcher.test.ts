@@ -11,6 +11,7 @@ setDefaultTimeout(60_000);
 
 const SERVER = join(import.meta.dir, "../programs/storm-server.ts");
 const LAUNCHER = join(import.meta.dir, "../../src/launcher.ts");
+const PID_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 /** Kills of each process; more of them by hand: `ROLLOUTD_TEST_STORMS=20`. */
 const ROUNDS = Number(process.env.ROLLOUTD_TEST_STORMS ?? 3);
 /** When the kill of a round falls, ms after READY: spread over the storm. */
@@ -73,22 +74,28 @@ describe("enterNamespace", () => {
     },
   );
 
-  test.each(["launcher", "unshare", "init", "server"] as const)(
-    "leaves nothing when the %s is killed while sandboxes start",
-    async (victim) => {
-      for (let round = 0; round < ROUNDS; round += 1) {
-        const before = residue();
-        const { child, mark } = await serve("storm");
-        await systemClock.sleep(momentMs(round));
-        const all = [child.pid, ...descendantsOf(child.pid)];
-        expect(all.length).toBeGreaterThan(4);
-        process.kill(chain(child.pid)[victim], "SIGKILL");
-        expect(await eventually(() => !all.some(isRunning) && processesMarked(mark).length === 0)).toBe(true);
-        await child.exited;
-        expect(await leftSince(before)).toEqual(NOTHING);
-      }
-    },
-  );
+  describe.each([
+    ["started by hand", [], (pid: number) => pid],
+    // As the first process of a container is.
+    ["that is PID 1 of a PID namespace", PID_1, (pid: number) => childrenOf(pid)[0] ?? 0],
+  ] as const)("of a server %s", (_how, before, launcherOf) => {
+    test.skipIf(before.length > 0 && process.getuid?.() !== 0).each(["launcher", "unshare", "init", "server"] as const)(
+      "leaves nothing when the %s is killed while sandboxes start",
+      async (victim) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const then = residue();
+          const { child, mark } = await serve("storm", [...before, process.execPath, SERVER]);
+          await systemClock.sleep(momentMs(round));
+          const all = [child.pid, ...descendantsOf(child.pid)];
+          expect(all.length).toBeGreaterThan(4);
+          process.kill(chain(launcherOf(child.pid))[victim], "SIGKILL");
+          expect(await eventually(() => !all.some(isRunning) && processesMarked(mark).length === 0)).toBe(true);
+          await child.exited;
+          expect(await leftSince(then)).toEqual(NOTHING);
+        }
+      },
+    );
+  });
 
   test("ends the server when the launcher's pipe closes, though no parent-death signal came", async () => {
     const folder = mkdtempSync(join(tmpdir(), "launcher-"));

@@ -1,5 +1,5 @@
 /**
- * A server for the launcher's tests: starts sandboxes without end, 8 at once, each with a daemon, and drains on TERM.
+ * A server for the launcher's tests: starts sandboxes without end, 16 at once, each with a daemon, and drains on TERM.
  * Arguments: path of bwrap, folder name that marks its processes, "storm" or "idle".
  */
 import { systemClock } from "../../src/clock.ts";
@@ -9,7 +9,7 @@ import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
 
-const IN_FLIGHT = 8;
+const IN_FLIGHT = 16;
 const LIVE_MAX = 40;
 
 resumeInNamespace();
