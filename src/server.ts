@@ -18,6 +18,7 @@ import { unpackBundledBwrap } from "./sandbox/bundled-bwrap.ts";
 import { type Bwrap, bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
 import { createSandboxHost } from "./sandbox/host.ts";
 import { createHostImage } from "./sandbox/host-image.ts";
+import { fixedCatalog } from "./sandbox/image.ts";
 import { findPrograms, probeConfinement } from "./sandbox/probe.ts";
 import type { SandboxHost } from "./sandbox/sandbox.ts";
 import { createStore } from "./store/client.ts";
@@ -129,7 +130,7 @@ export async function createSandboxes(
   return createSandboxHost({
     bwrapPath: bwrap.path,
     sandboxUid: config.sandboxUid,
-    images: [createHostImage({ usrLocal: false })],
+    images: fixedCatalog([createHostImage({ usrLocal: false })]),
     clock,
     log,
     sandboxesMax: config.sandboxesMax,

@@ -33,11 +33,14 @@ export function createHostImage(options: HostImageOptions): SandboxImage {
     name: "host",
     id: hostImageId(options),
     source: options.usrLocal ? "this machine's /usr" : "this machine's /usr without /usr/local",
+    lower: [],
     mounts: [...OWN_FOLDERS, "--ro-bind", "/usr", "/usr", ...local, ...rootFolders, ...etc],
     files: ETC_FILES,
     path: options.usrLocal
       ? "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
       : "/usr/sbin:/usr/bin:/sbin:/bin",
+    env: {},
+    uid: 0,
   };
 }
 

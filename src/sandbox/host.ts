@@ -4,7 +4,7 @@ import { newId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { openSandbox } from "./bubblewrap-sandbox.ts";
 import type { CellHost } from "./cell.ts";
-import type { SandboxImage } from "./image.ts";
+import type { ImageCatalog, ImageInfo, SandboxImage } from "./image.ts";
 import { startProgram } from "./program.ts";
 import type { ProgramOptions, Sandbox, SandboxEnd, SandboxHost, SandboxOptions, SandboxProgram } from "./sandbox.ts";
 
@@ -13,7 +13,7 @@ export interface SandboxHostOptions {
   bwrapPath: string;
   /** The uid that sandboxes run as: required when the server is root, null when it is an ordinary user. */
   sandboxUid: number | null;
-  images: readonly SandboxImage[];
+  images: ImageCatalog;
   clock: Clock;
   log: Log;
   /** Live sandboxes at once; beyond it `open` and `start` reject with sandbox_lost. */
@@ -39,7 +39,6 @@ interface Lodger {
 
 class BubblewrapHost implements SandboxHost {
   readonly #options: SandboxHostOptions;
-  readonly #images: ReadonlyMap<string, SandboxImage>;
   readonly #live = new Set<Lodger>();
   readonly #closing = new AbortController();
   /** Starts in progress, so that `close` can wait until they gave up. */
@@ -47,15 +46,14 @@ class BubblewrapHost implements SandboxHost {
 
   constructor(options: SandboxHostOptions) {
     this.#options = options;
-    this.#images = new Map(options.images.map((image) => [image.name, image]));
   }
 
   get live(): number {
     return this.#live.size + this.#starting.size;
   }
 
-  images(): readonly { name: string; id: string; source: string }[] {
-    return this.#options.images.map(({ name, id, source }) => ({ name, id, source }));
+  images(): readonly ImageInfo[] {
+    return this.#options.images.list();
   }
 
   open(options: SandboxOptions, signal: AbortSignal): Promise<Sandbox> {
@@ -82,22 +80,27 @@ class BubblewrapHost implements SandboxHost {
     signal: AbortSignal,
     start: (host: CellHost, image: SandboxImage, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const rootImage = this.#images.get(image);
-    if (rootImage === undefined) {
-      throw new RolloutError("image_missing", `no image ${image}; there are ${[...this.#images.keys()].join(", ")}`);
-    }
-    const { sandboxesMax } = this.#options;
+    const { sandboxesMax, images } = this.#options;
     if (this.live >= sandboxesMax) throw new RolloutError("sandbox_lost", `${sandboxesMax} sandboxes live already`);
     const until = AbortSignal.any([signal, this.#closing.signal]);
     until.throwIfAborted();
-    const starting = start(this.#cellHost(), rootImage, until);
+    const lease = images.lease(image);
+    if (lease === null) {
+      const names = images.list().map(({ name }) => name);
+      throw new RolloutError("image_missing", `no image ${image}; there are ${names.join(", ")}`);
+    }
+    const starting = start(this.#cellHost(), lease.image, until);
     this.#starting.add(starting);
     try {
       const lodger = await starting;
       this.#live.add(lodger);
-      void lodger.ended.then(() => this.#live.delete(lodger)); // `ended` never rejects
+      void lodger.ended.then(() => {
+        lease.release();
+        this.#live.delete(lodger);
+      }); // `ended` never rejects
       return lodger;
     } catch (error) {
+      lease.release();
       if (until.aborted || error instanceof RolloutError) throw error;
       // EMFILE and the like: this machine has no room for another.
       throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });

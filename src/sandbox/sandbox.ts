@@ -1,3 +1,5 @@
+import type { ImageInfo } from "./image.ts";
+
 /** The port to a confined place. The only implementation starts bubblewrap; graders and agents see no more than this. */
 
 export interface SandboxLimits {
@@ -96,7 +98,7 @@ export interface SandboxHost {
   open(options: SandboxOptions, signal: AbortSignal): Promise<Sandbox>;
   start(options: ProgramOptions, signal: AbortSignal): Promise<SandboxProgram>;
   /** Names of images that `open` accepts, with the id each has now. */
-  images(): readonly { name: string; id: string; source: string }[];
+  images(): readonly ImageInfo[];
   /** Live sandboxes now. */
   readonly live: number;
   /** Kills all that still live and resolves when they are gone. */

@@ -8,6 +8,7 @@ import { enterNamespace, outerPid, resumeInNamespace, sweepOrphans } from "../..
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
+import { fixedCatalog } from "../../src/sandbox/image.ts";
 
 const IN_FLIGHT = 16;
 const LIVE_MAX = 40;
@@ -20,7 +21,7 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal
 const host = createSandboxHost({
   bwrapPath,
   sandboxUid: process.getuid?.() === 0 ? 61_234 : null,
-  images: [createHostImage({ usrLocal: false })],
+  images: fixedCatalog([createHostImage({ usrLocal: false })]),
   clock: systemClock,
   log: silentLog,
   sandboxesMax: 100,

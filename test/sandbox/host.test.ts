@@ -5,6 +5,7 @@ import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
+import { fixedCatalog } from "../../src/sandbox/image.ts";
 import { findPrograms, inspectMachine } from "../../src/sandbox/probe.ts";
 import { seccompFilter } from "../../src/sandbox/seccomp.ts";
 import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
@@ -20,7 +21,7 @@ function hostWith(changes: object) {
   return createSandboxHost({
     bwrapPath: "/nowhere/bwrap",
     sandboxUid: TEST_SANDBOX_UID,
-    images: [createHostImage({ usrLocal: false })],
+    images: fixedCatalog([createHostImage({ usrLocal: false })]),
     clock: systemClock,
     log: silentLog,
     sandboxesMax: 2,

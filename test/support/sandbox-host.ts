@@ -2,6 +2,7 @@ import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
+import { fixedCatalog } from "../../src/sandbox/image.ts";
 import type { SandboxHost, SandboxLimits } from "../../src/sandbox/sandbox.ts";
 import { TEST_SANDBOX_UID, testBwrap } from "./bwrap.ts";
 
@@ -12,7 +13,7 @@ export async function testSandboxHost(): Promise<SandboxHost> {
   return createSandboxHost({
     bwrapPath: await testBwrap(),
     sandboxUid: TEST_SANDBOX_UID,
-    images: [createHostImage({ usrLocal: false })],
+    images: fixedCatalog([createHostImage({ usrLocal: false })]),
     clock: systemClock,
     log: silentLog,
     sandboxesMax: 64,
