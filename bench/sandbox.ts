@@ -56,11 +56,16 @@ export async function benchSandbox(): Promise<Measurement[]> {
     await using sandbox = await host.open(OPTIONS, CALL.signal);
     const shell = await times(300, () => sandbox.shell("/bin/true", CALL), 20);
     const python = await times(300, () => sandbox.python("1", CALL), 20);
+    const flood = await times(50, () => sandbox.shell("head -c 1000000 /dev/zero", CALL), 5);
+    const typed = { kind: "command", text: "true" } as const;
+    const terminal = await times(300, () => sandbox.terminal(typed, CALL), 20);
     const peer = { name: "bwrap --unshare-all, /proc, /dev, tmpfs, true", median: percentile(bare, 0.5) };
     const found = [
       ofTimes("sandbox: start to first shell answer", started, "<= 2.5x the peer (ratio >= 0.4)", peer),
       ofRate("sandbox: starts with 16 in flight", rate, ">= 100/s"),
       ofTimes("python call in a live sandbox", python, "<= 0.2 ms"),
+      ofTimes("shell command that writes 1 MB", flood, "<= 10 ms"),
+      ofTimes("command `true` on a terminal", terminal, "<= 3 ms"),
     ];
     const peers = await shellPeers();
     if (peers.length === 0) found.push(ofTimes("shell command /bin/true in a live sandbox", shell, "<= 1.5 ms"));

@@ -46,8 +46,11 @@ export async function benchTurn(): Promise<Measurement[]> {
     const session = await backends.openSession({ model: "policy", jobId: at.jobId, signal });
     const journal = {
       saveTurn: (record: Parameters<typeof store.saveTurn>[0]["record"]) => store.saveTurn({ ...at, record }),
-      saveToolResults: (turn: number, results: Parameters<typeof store.saveToolResults>[0]["results"]) =>
-        store.saveToolResults({ ...at, turn, results }),
+      saveToolResults: (
+        turn: number,
+        results: Parameters<typeof store.saveToolResults>[0]["results"],
+        files: Parameters<typeof store.saveToolResults>[0]["files"],
+      ) => store.saveToolResults({ ...at, turn, results, files }),
     };
     const budget = { turnsMax: TURNS, tokensMax: 1_000_000 };
     const task = {

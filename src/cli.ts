@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { enterNamespace, resumeInNamespace } from "./launcher.ts";
+import { enterLeafGroup } from "./sandbox/cgroup-leaf.ts";
 import { BUILD } from "./version.ts";
 
 /*
@@ -11,7 +12,9 @@ import { BUILD } from "./version.ts";
 resumeInNamespace();
 if (BUILD === null) requirePackages(join(import.meta.dir, ".."));
 const [, , command, ...rest] = process.argv;
-if (command === "serve" && !rest.includes("--help") && !rest.includes("-h")) enter();
+const isBuild = command === "image" && ["build", "import"].includes(rest[0] ?? "");
+// What a build starts must end with it, however it ends.
+if ((command === "serve" || isBuild) && !rest.includes("--help") && !rest.includes("-h")) enter();
 const { runCommandLine } = await import("./cli/main.ts");
 process.exit(await runCommandLine());
 
@@ -24,6 +27,7 @@ function requirePackages(clone: string): void {
 
 function enter(): void {
   try {
+    enterLeafGroup();
     enterNamespace();
   } catch (error) {
     console.error(`rolloutd: ${error instanceof Error ? error.message : String(error)}`);

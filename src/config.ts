@@ -14,6 +14,17 @@ const list = z.preprocess(
   z.array(z.string().min(1)).max(256),
 );
 
+/** `a=1,b=2` as the object that a TOML table is. */
+function pairs(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  return Object.fromEntries(
+    value.split(",").map((pair) => {
+      const [key = "", number = ""] = pair.split("=").map((part) => part.trim());
+      return [key, /^\d+$/.test(number) ? Number(number) : number];
+    }),
+  );
+}
+
 export const SERVER_OPTIONS = {
   host: z
     .string()
@@ -56,6 +67,13 @@ export const SERVER_OPTIONS = {
   sandboxes_max: count(65_536)
     .default(96)
     .describe("sandboxes at once, graders included; two for each EVAL worker are reserved"),
+  warm_max: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(65_536)
+    .default(4)
+    .describe("sandboxes kept started for the next jobs, as demand wants; 0 keeps none"),
   sandbox_uid: z.coerce
     .number()
     .int()
@@ -63,6 +81,32 @@ export const SERVER_OPTIONS = {
     .max(4_294_967_294)
     .default(61_234)
     .describe("kernel uid of sandboxes when root starts the server"),
+  limits_max: z
+    .preprocess(pairs, z.record(z.string(), z.int().min(1)))
+    .default({})
+    .describe("maxima of jobs' limits, NAME=NUMBER,...; in the file a table, [limits_max]"),
+  network_private: list
+    .default([])
+    .describe("networks in CIDR notation that sandboxes may reach although they are not public, such as 10.1.0.0/16"),
+  images: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("folder for images of sandboxes; default: images in the data folder"),
+  images_bytes_max: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(Number.MAX_SAFE_INTEGER)
+    .default(50 * 1024 ** 3)
+    .describe("bytes that images may take together; those not used for longest go first"),
+  recipes: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("folder with image recipes of your own, NAME/recipe.toml"),
   bwrap: z
     .string()
     .min(1)
@@ -99,7 +143,14 @@ export interface ServerConfig {
   readonly evalWorkers: number;
   readonly readyMax: number;
   readonly sandboxesMax: number;
+  readonly warmMax: number;
   readonly sandboxUid: number;
+  /** By wire name, not yet checked against the limits that there are. */
+  readonly limitsMax: Readonly<Record<string, number>>;
+  readonly networkPrivate: readonly string[];
+  readonly imagesDir: string;
+  readonly imagesBytesMax: number;
+  readonly recipesDir: string | null;
   readonly bwrapPath: string | null;
   readonly cacheDirs: readonly string[];
   readonly backendWaitMs: number;
@@ -164,6 +215,15 @@ export function clientEnvironment(): { url: string; token: string | null } {
   return { url: process.env.ROLLOUTD_URL || "http://127.0.0.1:8006", token: process.env.ROLLOUTD_TOKEN || null };
 }
 
+const PROXIES = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
+
+/** What programs that download for an image need to know of this machine: proxies, settings of pip. */
+export function downloadEnvironment(): Readonly<Record<string, string>> {
+  const isWanted = (name: string) => PROXIES.includes(name.toLowerCase()) || /^PIP_[A-Z_]+$/.test(name);
+  const entries = Object.entries(process.env).filter(([name, value]) => isWanted(name) && value !== undefined);
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
 /** Folders that programs are looked for in. */
 export function searchPath(): readonly string[] {
   return (process.env.PATH ?? "/usr/bin:/bin").split(":").filter((folder) => folder.startsWith("/"));
@@ -181,10 +241,11 @@ function freeze(wire: Wire): ServerConfig {
       `--sandboxes-max ${wire.sandboxes_max} leaves none for agents: ${evalReserve} are reserved for --eval-workers ${wire.eval_workers}`,
     );
   }
+  const dataDir = wire.data ?? (process.getuid?.() === 0 ? "/var/lib/rolloutd" : "./rolloutd-data");
   return Object.freeze({
     host: wire.host,
     port: wire.port,
-    dataDir: wire.data ?? (process.getuid?.() === 0 ? "/var/lib/rolloutd" : "./rolloutd-data"),
+    dataDir,
     backends: Object.freeze(wire.backend.map((url) => url.replace(/\/+$/, ""))),
     model: wire.model,
     tokenizer: wire.tokenizer,
@@ -195,7 +256,13 @@ function freeze(wire: Wire): ServerConfig {
     evalWorkers: wire.eval_workers,
     readyMax: wire.ready_max,
     sandboxesMax: wire.sandboxes_max,
+    warmMax: wire.warm_max,
     sandboxUid: wire.sandbox_uid,
+    limitsMax: Object.freeze(wire.limits_max),
+    networkPrivate: wire.network_private,
+    imagesDir: wire.images ?? `${dataDir}/images`,
+    imagesBytesMax: wire.images_bytes_max,
+    recipesDir: wire.recipes,
     bwrapPath: wire.bwrap,
     cacheDirs: cacheDirs(),
     backendWaitMs: wire.backend_wait_ms,

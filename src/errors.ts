@@ -67,11 +67,13 @@ export const REQUEST_REASONS = {
   backend_unknown: 404,
   consumer_unknown: 404,
   artifact_unknown: 404,
+  image_absent: 404,
   method_refused: 405,
   job_unfinished: 409,
   idempotency_conflict: 409,
   backend_busy: 409,
   backend_mixed: 409,
+  image_busy: 409,
   results_expired: 410,
   body_too_large: 413,
   field_invalid: 422,
@@ -81,6 +83,7 @@ export const REQUEST_REASONS = {
   handler_unknown: 422,
   image_unknown: 422,
   queue_full: 429,
+  builds_full: 429,
   streams_full: 429,
 } as const;
 

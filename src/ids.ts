@@ -4,7 +4,7 @@ const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32: no le
 const TIME_CHARS = 10; // 48 bits of milliseconds, as in a ULID
 const RANDOM_CHARS = 12; // 60 bits: two ids of one millisecond collide once in about 10^9 such pairs
 
-export type IdPrefix = "job" | "grp" | "bck" | "att" | "trj" | "bat" | "evl" | "req" | "box";
+export type IdPrefix = "job" | "grp" | "bck" | "att" | "trj" | "bat" | "evl" | "req" | "box" | "snp";
 
 /** `job_01kb…`: ids of one prefix sort by creation time (to the millisecond). */
 export function newId(prefix: IdPrefix, nowMs: number): string {

@@ -25,18 +25,44 @@ export const LIMITS = {
   observationCharsMax: 16_384,
   /** Bytes of a tool's output that the server keeps in memory while it runs: head and tail halves. */
   outputBytesMax: 1024 * 1024,
+  /** Bytes of one tool's output that are kept as an artifact when the model is not shown all; in a file without a name while it runs. */
+  outputFileBytesMax: 8 * 1024 * 1024,
+  /** Files that tools keep in one attempt (whole outputs, figures), and all their bytes; the model is told of what is not kept. */
+  toolFilesMax: 200,
+  toolFilesBytesMax: 32 * 1024 * 1024,
+  /** Figures kept of one Python cell, and the bytes of each. */
+  figuresMax: 16,
+  figureBytesMax: 4 * 1024 * 1024,
+  /** A line that the model types into a running program; the kernel's own line editing takes 4,095 bytes of it. */
+  terminalInputBytesMax: 4_000,
+  /** How long a command in a terminal may be silent before the model gets what it wrote so far, ms. */
+  terminalQuietMs: 10_000,
+  /** The same for a program that a line or key was typed into: without an answer, and after its last word. */
+  terminalTypedMs: 2_000,
+  terminalAnswerMs: 300,
+  /** Pause between two looks at whether a terminal's program wrote something, ms. */
+  terminalLookMs: 100,
   /** A file that is read out of a sandbox. */
   sandboxFileBytesMax: 16 * 1024 * 1024,
-  /** Files and folders of one sandbox; each costs about 1 kB of kernel memory that no disk limit counts. */
-  sandboxInodesMax: 100_000,
-  /** Descriptors of one process in a sandbox. */
-  sandboxOpenFilesMax: 4_096,
   /** Processes of a sandbox that are ours (supervisors, shell, worker, bwrap); added to the agent's own limit. */
   sandboxOwnProcesses: 12,
   /** From spawn to the first word of a sandbox's PID 1, ms; a start takes about 15 on an idle machine. */
   sandboxStartMs: 20_000,
   /** How long killed processes may take to be gone before the log says so, ms; it takes about 1. */
   sandboxKillMs: 10_000,
+  /** How long a call goes before other sandboxes' work where a cgroup can have it so, ms. */
+  favourMs: 100,
+  /** Between two looks at the stock of started sandboxes, ms: half of what was never needed meanwhile is closed. */
+  warmLookMs: 15_000,
+  /** How long stopping all processes of a sandbox for a snapshot may take, ms; one that is in a call to the disk waits. */
+  snapshotStillMs: 2_000,
+  /** Making one snapshot, or checking it before a start, ms; a gigabyte takes about two seconds. */
+  snapshotMs: 300_000,
+  /** One snapshot's file, and all of a server's; beyond it none is made. */
+  snapshotBytesMax: 64 * 1024 * 1024 * 1024,
+  snapshotsBytesMax: 256 * 1024 * 1024 * 1024,
+  /** What tar writes for one file beside its content: headers of 512 bytes, more for long names and attributes. */
+  snapshotHeaderBytes: 4_096,
   /** What each step of the time-out ladder waits for the shell to answer, ms: INT, INT, KILL, KILL. */
   sandboxLadderStepMs: 400,
   /** Pause between two looks at a session whose supervisor the agent killed, ms. */
@@ -47,8 +73,32 @@ export const LIMITS = {
   sandboxPipeBytesMax: 16 * 1024,
   /** What a sandbox's PID 1 may say over its life: some 50 bytes a restart. An agent that floods its pipe is ended. */
   sandboxControlBytesMax: 1024 * 1024,
-  /** A file that the edit tool reads: it works on all lines at once, a second for 16 MB of them. */
+  /** inotify instances of one sandbox, and watches of all of them; a user has 128 instances for all its sandboxes. */
+  sandboxWatchersMax: 8,
+  sandboxWatchesMax: 8_192,
+  /** Rules of one task's network list. */
+  networkRulesMax: 64,
+  /** Connections of one sandbox to the outside at once; each costs two sockets of the server and a thread of its forwarder. */
+  networkConnectionsMax: 64,
+  /** Attempts of one sandbox that are written down; the others are counted. */
+  networkAttemptsMax: 1_000,
+  /** The head of a request to the proxy, bytes. */
+  networkHeadBytesMax: 16 * 1024,
+  /** Name lookup and connection together, ms. */
+  networkConnectMs: 15_000,
+  /** Addresses of one name that are tried. */
+  networkAddressesMax: 4,
+  /** What one sandbox may send and receive; then its connections are cut off. */
+  networkBytesMax: 8 * 1024 * 1024 * 1024,
+  /** A file that the edit tool changes: it works on all lines at once, a second for 16 MB of them. */
   editFileBytesMax: 1024 * 1024,
+  /** Bytes of a larger file that one view reads to find its lines, in pieces of 1 MiB; it takes about 2 ms each. */
+  viewBytesMax: 64 * 1024 * 1024,
+  /** Names that a view of a folder shows. */
+  viewNamesMax: 200,
+  /** Changes of one sandbox that the edit tool can take back, and the bytes of the texts before them; the oldest go first. */
+  undoChangesMax: 100,
+  undoBytesMax: 4 * 1024 * 1024,
   /** A line of a program's stdout; grading protocols stay far below. */
   programLineBytesMax: 16 * 1024 * 1024,
   /** Replies in a row without a well-formed call before the job ends with `format_errors`. */
@@ -81,6 +131,41 @@ export const LIMITS = {
   eventsTrimEvery: 1_000,
   /** Characters of one page of the results log; the page ends early beyond it, and `next` says where. */
   resultsCharsMax: 64 * 1024 * 1024,
+} as const;
+
+/** Bounds of images and their builds: what they limit and what happens when they are reached. Times are ms. */
+export const IMAGE_LIMITS = {
+  /** One program of a build; it is killed then. A slow mirror gives a Debian base in some minutes. */
+  stepMs: 3_600_000,
+  /** Waiting for another build of the same image, in this process or another. */
+  buildWaitMs: 7_200_000,
+  /** Builds that a server runs at once; more are 429. */
+  buildsMax: 2,
+  /** Ended builds that a server still tells about; the oldest go first. */
+  buildsKeptMax: 64,
+  /** Waiting for the store's own lock, which is held for some renames. */
+  storeLockMs: 30_000,
+  lockPollMs: 50,
+  /** How long the killed programs of a build may take to be gone. */
+  killMs: 10_000,
+  /** Address space of one program of a build: compilers and resolvers of packages stay below. */
+  stepMemoryBytes: 16 * 1024 ** 3,
+  /** Processes of one step at once. */
+  stepProcessesMax: 4_096,
+  /** One file of an image. */
+  fileBytesMax: 32 * 1024 ** 3,
+  /** Files and folders of one image; the largest public ones have about 500,000. */
+  entriesMax: 4_000_000,
+  /** Of a build's output only the end is kept, for the message when it fails. */
+  outputLinesKept: 40,
+  outputLineCharsMax: 500,
+  recipeBytesMax: 64 * 1024,
+  pipLockBytesMax: 4 * 1024 * 1024,
+  manifestBytesMax: 1024 * 1024,
+  /** Index, manifest and configuration of an OCI image. */
+  ociJsonBytesMax: 4 * 1024 * 1024,
+  /** Images of one store. */
+  imagesMax: 10_000,
 } as const;
 
 /** Bounds of rendering: what they limit and what happens when they are reached. */

@@ -1,26 +1,32 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "./clock.ts";
-import { ConfigError, type ServerConfig, searchPath } from "./config.ts";
+import { ConfigError, downloadEnvironment, type ServerConfig, searchPath } from "./config.ts";
 import { RequestError, RolloutError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { type AuthConfig, parseTokens } from "./http/guard.ts";
 import { type HttpServer, ListenError, startHttp } from "./http/serve.ts";
+import { type LimitsMax, parseLimitsMax } from "./job/limits.ts";
 import { sweepOrphans } from "./launcher.ts";
 import type { Backends } from "./llm/backends.ts";
 import { createBackends } from "./llm/registry.ts";
 import type { Log } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { BackgroundBuilds } from "./pipeline/image-builds.ts";
 import { LiveJobs } from "./pipeline/live-job.ts";
 import { Pipeline } from "./pipeline/pipeline.ts";
 import type { PipelineObserver } from "./pipeline/stage-parts.ts";
 import { unpackBundledBwrap } from "./sandbox/bundled-bwrap.ts";
-import { type Bwrap, bwrapCandidates, findBwrap } from "./sandbox/find-bwrap.ts";
+import { openCgroups } from "./sandbox/cgroup.ts";
+import { describeLack } from "./sandbox/enforcement.ts";
+import { BWRAP_VERSION_MIN, type Bwrap, bwrapCandidates, findBwrap, versionsOf } from "./sandbox/find-bwrap.ts";
 import { createSandboxHost } from "./sandbox/host.ts";
-import { createHostImage } from "./sandbox/host-image.ts";
-import { fixedCatalog } from "./sandbox/image.ts";
-import { findPrograms, probeConfinement } from "./sandbox/probe.ts";
+import { type Images, openImages } from "./sandbox/images/open-images.ts";
+import { findPrograms } from "./sandbox/machine.ts";
+import { type Cidr, parseCidr, resolveHost } from "./sandbox/network/addresses.ts";
+import { probeConfinement } from "./sandbox/probe.ts";
 import type { SandboxHost } from "./sandbox/sandbox.ts";
+import { SnapshotStore } from "./sandbox/snapshot-store.ts";
 import { createStore } from "./store/client.ts";
 import type { Store } from "./store/store.ts";
 import { Supervisor } from "./supervisor.ts";
@@ -49,10 +55,19 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const clock = systemClock;
   await using opened = new AsyncDisposableStack();
   const auth = readAuth(config);
+  const limitsMax = readLimitsMax(config);
   const metrics = opened.use(createMetrics());
   const store = opened.use(await openStore(config, clock));
-  const sandboxes = await createSandboxes(config, log, clock);
+  const images = openServerImages(config, clock);
+  const swept = await images.store.sweep();
+  if (swept > 0) log.info("server:images_swept", { folders: swept });
+  const sandboxes = await createSandboxes(config, { images, log, clock });
   opened.defer(() => sandboxes.close());
+  const lack = describeLack(sandboxes.enforcement);
+  if (lack !== null) log.warn("sandbox:limits_not_enforced", lack);
+  const imageBuilds = opened.use(
+    new BackgroundBuilds({ images, drain: (imageId) => sandboxes.drain(imageId), log, clock }),
+  );
   const backends = opened.use(await openBackends(config, { store, log, clock }));
   const supervisor = new Supervisor(log);
   const recovered = await store.recover();
@@ -61,13 +76,14 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const registry = createRegistry(clock);
   const observer = observe(metrics);
   const parts = { store, sandboxes, backends, registry, live: new LiveJobs(), clock, log, observer, supervisor };
-  const pipeline = new Pipeline(parts, { ...config, evalReserve: 2 * config.evalWorkers });
+  const pipeline = new Pipeline(parts, { ...config, limitsMax, evalReserve: 2 * config.evalWorkers });
   let isStarting = true;
   const closing = new AbortController();
   const { app, drain } = createApp({
     store,
     rollouts: pipeline,
     backends,
+    imageBuilds,
     metrics,
     auth,
     clock,
@@ -109,7 +125,7 @@ async function openStore(config: ServerConfig, clock: Clock): Promise<Store> {
 /** Throws StartError with what does not hold; a server without confinement, or whose graders cannot run, must not start. */
 async function checkConfinement(host: SandboxHost): Promise<void> {
   const findings = [findPrograms(), ...(await probeConfinement(host, "host"))];
-  const broken = findings.filter((finding) => !finding.ok);
+  const broken = findings.filter((finding) => finding.state === "broken");
   if (broken.length === 0) return;
   const lines = broken.map(({ check, detail, fix }) => `  ${check}: ${detail}${fix === null ? "" : `\n    ${fix}`}`);
   throw new StartError(
@@ -119,22 +135,62 @@ async function checkConfinement(host: SandboxHost): Promise<void> {
 
 /** The sandbox host that `serve`, `doctor` and `task check` use; nothing is started yet. Throws StartError. */
 export async function createSandboxes(
-  config: Pick<ServerConfig, "bwrapPath" | "cacheDirs" | "dataDir" | "sandboxUid" | "sandboxesMax">,
-  log: Log,
-  clock: Clock,
+  config: Pick<
+    ServerConfig,
+    "bwrapPath" | "cacheDirs" | "dataDir" | "networkPrivate" | "sandboxUid" | "sandboxesMax" | "warmMax"
+  >,
+  { images, log, clock }: { images: Images; log: Log; clock: Clock },
 ): Promise<SandboxHost> {
-  const bwrap = await chooseBwrap(config);
-  if (bwrap === null) {
-    throw new StartError("no bubblewrap >= 0.12 was found; `rolloutd doctor` says how to get one, --bwrap names one");
-  }
+  const bwrap = await requireBwrap(config);
+  const sandboxUid = process.getuid?.() === 0 ? config.sandboxUid : null;
   return createSandboxHost({
+    groups: await openCgroups({ sandboxUid, clock, log }),
+    snapshots: new SnapshotStore({ folder: join(resolve(config.dataDir), "snapshots"), sandboxUid, clock }),
     bwrapPath: bwrap.path,
     sandboxUid: config.sandboxUid,
-    images: fixedCatalog([createHostImage({ usrLocal: false })]),
+    network: { admitted: readCidrs(config.networkPrivate), resolve: resolveHost },
+    images: images.catalog,
     clock,
     log,
     sandboxesMax: config.sandboxesMax,
+    warmMax: config.warmMax,
     sweepOrphans,
+  });
+}
+
+async function requireBwrap(config: Parameters<typeof chooseBwrap>[0]): Promise<Bwrap> {
+  const bwrap = await chooseBwrap(config);
+  if (bwrap !== null) return bwrap;
+  const old = (await bwrapsSeen(config)).map(({ path, version }) => `${path} is ${version}`).join(", ");
+  throw new StartError(
+    `no bubblewrap >= ${BWRAP_VERSION_MIN} was found${old === "" ? "" : ` (${old})`}; \`rolloutd doctor\` says how to get one, --bwrap names one`,
+  );
+}
+
+/** What is there of bubblewrap, new enough or not. */
+export function bwrapsSeen({ bwrapPath, cacheDirs }: Pick<ServerConfig, "bwrapPath" | "cacheDirs">): Promise<Bwrap[]> {
+  return versionsOf(bwrapPath === null ? bwrapCandidates(searchPath().join(":"), cacheDirs) : [bwrapPath]);
+}
+
+function readCidrs(texts: readonly string[]): Cidr[] {
+  return texts.map((text) => {
+    const cidr = parseCidr(text);
+    if (cidr === null) {
+      throw new ConfigError(`--network-private ${text}: is no network; accepted: CIDR notation, such as 10.1.0.0/16`);
+    }
+    return cidr;
+  });
+}
+
+/** The images that `serve`, `image` and `task check` share. Nothing is made on disk until one is built. */
+export function openServerImages(config: ServerConfig, clock: Clock): Images {
+  return openImages({
+    ...config,
+    bytesMax: config.imagesBytesMax,
+    sandboxUid: process.getuid?.() === 0 ? config.sandboxUid : null,
+    bwrapPath: async () => (await requireBwrap(config)).path,
+    env: downloadEnvironment(),
+    clock,
   });
 }
 
@@ -153,7 +209,8 @@ export async function chooseBwrap(
   try {
     return await unpackBundledBwrap({ dataDir, sandboxUid });
   } catch (cause) {
-    throw new StartError(cause instanceof Error ? cause.message : String(cause), { cause });
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StartError(`${why}; see \`rolloutd doctor\``, { cause });
   }
 }
 
@@ -197,6 +254,14 @@ function listen(app: Parameters<typeof startHttp>[0], config: ServerConfig, cloc
     return startHttp(app, { host: config.host, port: config.port }, clock);
   } catch (cause) {
     throw cause instanceof ListenError ? new StartError(cause.message, { cause }) : cause;
+  }
+}
+
+function readLimitsMax({ limitsMax }: ServerConfig): LimitsMax {
+  try {
+    return parseLimitsMax(limitsMax);
+  } catch (cause) {
+    throw new ConfigError(`--limits-max: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
   }
 }
 

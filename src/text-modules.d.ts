@@ -11,3 +11,15 @@ declare module "*.jsonl" {
   const text: string;
   export default text;
 }
+declare module "*/apparmor/rolloutd" {
+  const text: string;
+  export default text;
+}
+declare module "*/recipe.toml" {
+  const text: string;
+  export default text;
+}
+declare module "*/pip.lock" {
+  const text: string;
+  export default text;
+}

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { BWRAP_VERSION_MIN, compareVersions } from "../../src/sandbox/find-bwrap.ts";
-import { readAptSources } from "../setup/apt-sources.ts";
+import { readAptSources } from "../../src/sandbox/images/apt-sources.ts";
 import { buildBubblewrap, SOURCE_ARCHIVE } from "../setup/build-bubblewrap.ts";
 import { SYSTEM_CACHE } from "../setup/cache.ts";
 import { runCommand, step } from "../setup/command.ts";

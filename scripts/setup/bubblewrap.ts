@@ -56,7 +56,8 @@ function howToInstall(found: Bwrap | null, absent: readonly string[]): string {
   return `${parts.join(", ")} missing, and only root can install it. Run once, in this folder:\n  sudo npx --yes bun@1.4.4 scripts/setup/bubblewrap.ts`;
 }
 
-async function aptInstall(names: readonly string[]): Promise<void> {
+/** Installs Debian packages without what they recommend; for root. */
+export async function aptInstall(names: readonly string[]): Promise<void> {
   const env = { DEBIAN_FRONTEND: "noninteractive" };
   const install = ["apt-get", "install", "--yes", "--no-install-recommends", ...names];
   await runCommand(install, { env }).catch(async () => {

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BWRAP_VERSION_MIN } from "../../src/sandbox/find-bwrap.ts";
-import { readAptSources, securityMirror } from "./apt-sources.ts";
+import { readAptSources, securityMirror } from "../../src/sandbox/images/apt-sources.ts";
 import { runCommand } from "./command.ts";
 import { fetchWithApt } from "./isolated-apt.ts";
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { ensureBubblewrap } from "./bubblewrap.ts";
 import { cacheDir } from "./cache.ts";
 import { exitWithMessage, runCommand } from "./command.ts";
+import { ensureImagePrograms } from "./image-programs.ts";
 import { ensureLlamaCpp, ensureModel, type ModelFiles, type Report } from "./model.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -28,6 +29,11 @@ export async function setUp(report: Report): Promise<Ready> {
   report(`downloads and builds go to ${cache}`);
   await timed(report, installPackages, () => "packages of package.json");
   const { path: bwrap } = await timed(report, () => ensureBubblewrap(cache, report), describeBwrap);
+  await timed(
+    report,
+    () => ensureImagePrograms(report),
+    (missing) => (missing.length === 0 ? "what images are built with" : "what can be"),
+  );
   const { python } = await timed(
     report,
     () => ensureLlamaCpp(cache, report),

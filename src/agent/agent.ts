@@ -5,6 +5,7 @@ import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { Rendered } from "../tokens/renderer.ts";
 import { formatObservation, formatProblem } from "../tokens/tool-formats/observation.ts";
 import { type ParsedTurn, parseTurn, type ToolFormat } from "../tokens/tool-formats/parse.ts";
+import { type Attachment, AttachmentBudget, Attachments } from "../tools/attachments.ts";
 import type { Toolbox } from "../tools/toolbox.ts";
 import { concat, Ledger, type TurnPlan } from "../trajectory/ledger.ts";
 import type { Message } from "../trajectory/message.ts";
@@ -17,7 +18,7 @@ import { promptMessages } from "./prompts.ts";
 /** Where turns go before anything follows from them; both resolve when they are durable. */
 export interface Journal {
   saveTurn(record: TurnRecord): Promise<void>;
-  saveToolResults(turn: number, results: readonly ToolResult[]): Promise<void>;
+  saveToolResults(turn: number, results: readonly ToolResult[], files: readonly Attachment[]): Promise<void>;
 }
 
 export interface AgentParts {
@@ -65,6 +66,7 @@ class Agent {
   readonly #task: AgentTask;
   readonly #signal: AbortSignal;
   readonly #ledger = new Ledger();
+  readonly #budgetOfFiles = new AttachmentBudget();
   #messages: Message[] = [];
   #sampledTokens = 0;
   #calls = 0;
@@ -157,20 +159,25 @@ class Agent {
     if (this.#repeats >= LIMITS.repeatedTurnsMax) return "repetition";
     const { toolbox, sandbox, journal } = this.#parts;
     const results: ToolResult[] = [];
+    const files: Attachment[] = [];
     let final: string | null = null;
     for (const call of parsed.calls) {
       this.#signal.throwIfAborted();
       const startMs = performance.now();
-      const context = { sandbox, toolMs: this.#task.toolMs, signal: this.#signal };
+      const attachments = new Attachments(this.#budgetOfFiles, { turn: record.index, call: results.length + 1 });
+      const context = { sandbox, toolMs: this.#task.toolMs, attachments, signal: this.#signal };
       const answer = await toolbox.call(call.name, call.arguments, context);
-      const { output, exitCode, timedOut, truncated } = answer;
+      const { output, exitCode, signal, timedOut, truncated } = answer;
+      files.push(...answer.attachments);
       results.push({
         callId: call.id,
         tool: call.name,
         output,
         exitCode,
+        signal,
         timedOut,
         truncated,
+        artifacts: answer.attachments.map((file) => file.name),
         ms: Math.round(performance.now() - startMs),
       });
       if (answer.final === undefined) continue;
@@ -178,7 +185,7 @@ class Agent {
       break;
     }
     this.#calls += parsed.calls.length;
-    await journal.saveToolResults(record.index, results);
+    await journal.saveToolResults(record.index, results, files);
     if (final === null) return formatObservation(this.#task.format, results);
     this.#answer = final;
     return "answered";

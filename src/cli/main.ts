@@ -4,7 +4,7 @@ import { ConfigError, readConfig } from "../config.ts";
 import { RolloutError } from "../errors.ts";
 import { outerPid } from "../launcher.ts";
 import { createLog, silentLog } from "../log.ts";
-import { chooseBwrap, createSandboxes, StartError, startServer } from "../server.ts";
+import { bwrapsSeen, chooseBwrap, createSandboxes, openServerImages, StartError, startServer } from "../server.ts";
 import { createRegistry } from "../tasks/registry.ts";
 import { VERSION } from "../version.ts";
 import { CliError } from "./api-client.ts";
@@ -58,14 +58,21 @@ const local: LocalCommands = {
 
   async doctor(options) {
     const config = await readConfig({}, null);
-    const host = () => createSandboxes(config, silentLog, systemClock);
+    const parts = { images: openServerImages(config, systemClock), log: silentLog, clock: systemClock };
+    const host = () => createSandboxes(config, parts);
     const { dataDir, sandboxUid } = config;
-    return runDoctor({ bwrap: () => chooseBwrap(config), dataDir, sandboxUid, host }, options);
+    const bwrap = () => chooseBwrap(config);
+    return runDoctor({ ...parts, bwrap, seen: () => bwrapsSeen(config), dataDir, sandboxUid, host }, options);
+  },
+
+  async images(flags) {
+    return openServerImages(await readConfig(flags, null), systemClock);
   },
 
   async taskCheck(path, options) {
     const config = await readConfig({}, null);
-    const sandboxes = await createSandboxes(config, silentLog, systemClock);
+    const images = openServerImages(config, systemClock);
+    const sandboxes = await createSandboxes(config, { images, log: silentLog, clock: systemClock });
     try {
       return await checkTasks({ sandboxes, registry: createRegistry(systemClock), clock: systemClock }, path, options);
     } finally {

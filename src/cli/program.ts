@@ -1,11 +1,14 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
+import type { Images } from "../sandbox/images/open-images.ts";
 import { VERSION } from "../version.ts";
 import { ApiClient } from "./api-client.ts";
 import { backendCommands } from "./backend.ts";
 import { cancel } from "./cancel.ts";
 import { completionScript, SHELLS, type Shell } from "./completion.ts";
 import { runDemo } from "./demo.ts";
+import type { DoctorOptions } from "./doctor.ts";
+import { addImageCommands } from "./image-commands.ts";
 import { printResults } from "./results.ts";
 import { showJob } from "./show.ts";
 import { printStatus } from "./status.ts";
@@ -16,7 +19,9 @@ import { licensesText, versionText } from "./version-text.ts";
 /** Commands that need more than HTTP; `cli.ts` gives them. Each resolves with the exit code. */
 export interface LocalCommands {
   serve(flags: Readonly<Record<string, unknown>>, configFile: string | null): Promise<number>;
-  doctor(options: { json: boolean }): Promise<number>;
+  doctor(options: DoctorOptions): Promise<number>;
+  /** The images that the settings name. */
+  images(flags: Readonly<Record<string, unknown>>): Promise<Images>;
   taskCheck(path: string, options: { json: boolean }): Promise<number>;
 }
 
@@ -31,6 +36,7 @@ export function createProgram(local: LocalCommands, exit: (code: number) => void
   addServe(program, local, exit);
   addJobCommands(program, exit);
   addBackendCommands(program);
+  addImageCommands(program, (flags) => local.images(flags));
   addLocalCommands(program, local, exit);
   program.addHelpText(
     "after",
@@ -156,9 +162,14 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     .action(async (path: string, options: { quiet: boolean }) => exit(await verifyPath(path, options)));
   program
     .command("doctor")
-    .description("check that this machine can confine sandboxes")
+    .description("check that this machine can confine sandboxes, and say what mends it; exit code 1 when it cannot")
     .option("--json", "one JSON object", false)
-    .action(async (options: { json: boolean }) => exit(await local.doctor(options)));
+    .option(
+      "--apparmor-profile",
+      "print an AppArmor profile for this program (Ubuntu 24.04 and later), and nothing else",
+      false,
+    )
+    .action(async (options: DoctorOptions) => exit(await local.doctor(options)));
   withServer(program.command("demo"))
     .description("run four small groups on a running server and its model")
     .option("--model <name>", "model to roll out with; default: the one that is registered")

@@ -7,6 +7,7 @@ const ToolResult = z.object({
   tool: z.string(),
   output: z.string(),
   exit_code: z.number().nullable(),
+  signal: z.string().nullable(),
   timed_out: z.boolean(),
   truncated: z.boolean(),
   ms: z.number(),
@@ -99,7 +100,8 @@ function describeBranch(trajectory: Trajectory, branch: Branch): string {
     lines.push(`\n[${message.role}]${turn ? ` ${describeTurn(branch, turn)}` : " not trained"}`, message.content);
     for (const call of message.tool_calls ?? []) lines.push(`-> ${call.name} ${call.arguments}`);
     for (const result of turn?.tool_results ?? []) {
-      const code = result.exit_code === null ? "" : `, exit code ${result.exit_code}`;
+      const signal = result.signal === null ? "" : ` (${result.signal})`;
+      const code = result.exit_code === null ? "" : `, exit code ${result.exit_code}${signal}`;
       lines.push(`<- ${result.tool}${code}${result.timed_out ? ", timed out" : ""}, ${formatMs(result.ms)}`);
     }
   }

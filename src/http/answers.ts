@@ -120,8 +120,10 @@ export const TurnWire = z
         tool: z.string(),
         output: z.string(),
         exit_code: count.nullable(),
+        signal: z.string().nullable(),
         timed_out: z.boolean(),
         truncated: z.boolean(),
+        artifacts: z.array(z.string()),
         ms,
       }),
     ),
@@ -164,6 +166,23 @@ export const TrajectoryWire = z
     outcome: OutcomeWire.nullable(),
     messages: z.array(z.record(z.string(), z.unknown())),
     tools: z.array(z.record(z.string(), z.unknown())),
+    network: z
+      .object({
+        attempts: z.array(
+          z.object({
+            at: z.string(),
+            host: z.string().nullable(),
+            port: z.number().nullable(),
+            refused: z.string().nullable().openapi({ description: "why it was not let through" }),
+            address: z.string().nullable(),
+            bytes_sent: z.number(),
+            bytes_received: z.number(),
+          }),
+        ),
+        left_out: z.number(),
+      })
+      .nullable()
+      .openapi({ description: "what the sandbox asked of the network; null when it had none" }),
     branches: z.array(BranchWire),
     evaluation: z
       .object({
@@ -185,6 +204,36 @@ export const ResultsWire = z
     last: count,
   })
   .openapi("Results");
+
+export const ImageWire = z
+  .object({
+    name: z.string(),
+    id: z.string().openapi({ description: "changes when the content does" }),
+    source: z.string(),
+    bytes: count.nullable(),
+    in_use: count.openapi({ description: "sandboxes of this server" }),
+    last_used_at: time.nullable(),
+  })
+  .openapi("Image");
+
+export const ImageBuildWire = z
+  .object({
+    name: z.string(),
+    state: z.enum(["building", "built", "failed"]),
+    id: z.string().nullable(),
+    step: z.string(),
+    steps_done: count,
+    steps: count,
+    line: z.string().nullable().openapi({ description: "what the program of this step wrote last" }),
+    error: z.string().nullable(),
+    started_at: time,
+    ended_at: time.nullable(),
+  })
+  .openapi("ImageBuild");
+
+export const ImageDetailWire = z
+  .object({ name: z.string(), image: ImageWire.nullable(), build: ImageBuildWire.nullable() })
+  .openapi("ImageDetail");
 
 export const ConsumerWire = z.object({ name: z.string(), committed: count, updated_at: time }).openapi("Consumer");
 

@@ -11,6 +11,7 @@ import { addConsumerRoutes } from "./routes/consumers.ts";
 import { addDocRoutes } from "./routes/docs.ts";
 import { addEventRoutes } from "./routes/events.ts";
 import { addGroupRoutes } from "./routes/groups.ts";
+import { addImageRoutes } from "./routes/images.ts";
 import { addJobRoutes } from "./routes/jobs.ts";
 import { addResultRoutes } from "./routes/results.ts";
 import { addServiceRoutes } from "./routes/service.ts";
@@ -36,6 +37,7 @@ export function createApp(deps: AppDeps): { app: OpenAPIHono; drain: () => Promi
   addConsumerRoutes(app, deps);
   addEventRoutes(app, deps, streams);
   addBackendRoutes(app, deps);
+  addImageRoutes(app, deps);
   addServiceRoutes(app, deps);
   addDocRoutes(app, deps.version);
   refuseOtherMethods(app);

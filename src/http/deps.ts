@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Backends } from "../llm/backends.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { ImageBuilds } from "../pipeline/image-builds.ts";
 import type { Rollouts } from "../pipeline/rollouts.ts";
 import type { Store } from "../store/store.ts";
 import type { AuthConfig } from "./guard.ts";
@@ -11,6 +12,7 @@ export interface AppDeps {
   store: Store;
   rollouts: Rollouts;
   backends: Backends;
+  imageBuilds: ImageBuilds;
   metrics: Metrics;
   auth: AuthConfig;
   clock: Clock;

@@ -1,7 +1,7 @@
 import type { z } from "@hono/zod-openapi";
 import { RequestError } from "../errors.ts";
 import type { JobRequest } from "../job/job.ts";
-import { DEFAULT_LIMITS, type JobLimits } from "../job/limits.ts";
+import type { JobLimits } from "../job/limits.ts";
 import type { BackendSpec } from "../llm/backends.ts";
 import { DEFAULT_SAMPLING, type Sampling } from "../trajectory/sampling.ts";
 import type { BackendSpecWire, LimitsWire, SamplingWire, SubmitWire } from "./schemas.ts";
@@ -16,13 +16,19 @@ export function tasksOf(wire: z.output<typeof SubmitWire>): readonly unknown[] {
   ]);
 }
 
-/** `models` are those that backends serve as policy: with just one of them, that is what a submission without a model means. */
-export function toJobRequest(wire: z.output<typeof SubmitWire>, models: readonly string[]): JobRequest {
+/**
+ * `models` are those that backends serve as policy: with just one of them, that is what a submission without a model means.
+ * `limits` are the server's defaults.
+ */
+export function toJobRequest(
+  wire: z.output<typeof SubmitWire>,
+  { models, limits }: { models: readonly string[]; limits: JobLimits },
+): JobRequest {
   const [only = DEFAULT_MODEL, ...others] = models;
   return {
     model: wire.model ?? (others.length === 0 ? only : DEFAULT_MODEL),
     sampling: toSampling(wire.sampling),
-    limits: toLimits(wire.limits),
+    limits: toLimits(wire.limits, limits),
     priority: wire.priority,
     stream: wire.stream,
     labels: wire.labels,
@@ -43,18 +49,22 @@ function toSampling(wire: z.output<typeof SamplingWire>): Sampling {
   };
 }
 
-function toLimits(wire: z.output<typeof LimitsWire>): JobLimits {
+function toLimits(wire: z.output<typeof LimitsWire>, defaults: JobLimits): JobLimits {
   return {
-    turnsMax: wire.turns_max ?? DEFAULT_LIMITS.turnsMax,
-    tokensMax: wire.tokens_max ?? DEFAULT_LIMITS.tokensMax,
-    initMs: wire.init_ms ?? DEFAULT_LIMITS.initMs,
-    runMs: wire.run_ms ?? DEFAULT_LIMITS.runMs,
-    evalMs: wire.eval_ms ?? DEFAULT_LIMITS.evalMs,
-    toolMs: wire.tool_ms ?? DEFAULT_LIMITS.toolMs,
-    attemptsMax: wire.attempts_max ?? DEFAULT_LIMITS.attemptsMax,
-    memoryBytes: wire.memory_bytes ?? DEFAULT_LIMITS.memoryBytes,
-    diskBytes: wire.disk_bytes ?? DEFAULT_LIMITS.diskBytes,
-    pidsMax: wire.pids_max ?? DEFAULT_LIMITS.pidsMax,
+    turnsMax: wire.turns_max ?? defaults.turnsMax,
+    tokensMax: wire.tokens_max ?? defaults.tokensMax,
+    initMs: wire.init_ms ?? defaults.initMs,
+    runMs: wire.run_ms ?? defaults.runMs,
+    evalMs: wire.eval_ms ?? defaults.evalMs,
+    toolMs: wire.tool_ms ?? defaults.toolMs,
+    attemptsMax: wire.attempts_max ?? defaults.attemptsMax,
+    memoryBytes: wire.memory_bytes ?? defaults.memoryBytes,
+    diskBytes: wire.disk_bytes ?? defaults.diskBytes,
+    inodesMax: wire.inodes_max ?? defaults.inodesMax,
+    pidsMax: wire.pids_max ?? defaults.pidsMax,
+    openFilesMax: wire.open_files_max ?? defaults.openFilesMax,
+    fileBytes: wire.file_bytes ?? defaults.fileBytes,
+    cpuMs: wire.cpu_ms ?? defaults.cpuMs,
   };
 }
 

@@ -33,7 +33,11 @@ export const LimitsWire = z
     attempts_max: limits.attemptsMax.optional(),
     memory_bytes: limits.memoryBytes.optional(),
     disk_bytes: limits.diskBytes.optional(),
+    inodes_max: limits.inodesMax.optional(),
     pids_max: limits.pidsMax.optional(),
+    open_files_max: limits.openFilesMax.optional(),
+    file_bytes: limits.fileBytes.optional(),
+    cpu_ms: limits.cpuMs.optional(),
   })
   .openapi("Limits");
 
@@ -91,6 +95,19 @@ export const BackendSpecWire = z
     probe: z.boolean().default(true),
   })
   .openapi("BackendSpec");
+
+export const ImageSpecWire = z
+  .strictObject({
+    name,
+    recipe: name.optional().openapi({ description: "name of a recipe that the server knows; this or `archive`" }),
+    archive: z
+      .string()
+      .min(1)
+      .max(4_096)
+      .optional()
+      .openapi({ description: "absolute path of a `docker save` archive or OCI layout on the server's machine" }),
+  })
+  .openapi("ImageSpec");
 
 export const ConsumerPutWire = z
   .strictObject({ committed: z.int().min(0).max(Number.MAX_SAFE_INTEGER) })

@@ -1,3 +1,5 @@
+import { wireTime } from "../clock.ts";
+import type { NetworkLog } from "../network-rule.ts";
 import { outcomeData } from "../store/event-data.ts";
 import type { StoredTrajectory } from "../store/store.ts";
 import { assemble } from "../trajectory/assemble.ts";
@@ -31,6 +33,7 @@ export function trajectoryToWire(stored: StoredTrajectory): TrajectoryWire {
     outcome: job.outcome && outcomeData(job.outcome),
     messages: messages.map(messageToWire),
     tools: stored.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    network: stored.network && networkToWire(stored.network),
     branches: branches.map((branch) => branchToWire(branch, stored)),
     evaluation: evaluation && {
       reward: evaluation.reward,
@@ -39,6 +42,21 @@ export function trajectoryToWire(stored: StoredTrajectory): TrajectoryWire {
       log: evaluation.log,
       grading: evaluation.grading,
     },
+  };
+}
+
+function networkToWire({ attempts, leftOut }: NetworkLog): NonNullable<TrajectoryWire["network"]> {
+  return {
+    attempts: attempts.map((attempt) => ({
+      at: wireTime(attempt.atMs),
+      host: attempt.host,
+      port: attempt.port,
+      refused: attempt.refused,
+      address: attempt.address,
+      bytes_sent: attempt.bytesSent,
+      bytes_received: attempt.bytesReceived,
+    })),
+    left_out: leftOut,
   };
 }
 
@@ -101,8 +119,11 @@ function toolResultToWire(result: ToolResult): TurnWire["tool_results"][number] 
     tool: result.tool,
     output: result.output,
     exit_code: result.exitCode,
+    // Turns of an older server have neither.
+    signal: result.signal ?? null,
     timed_out: result.timedOut,
     truncated: result.truncated,
+    artifacts: [...(result.artifacts ?? [])],
     ms: result.ms,
   };
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { LIMITS } from "../limits.ts";
+import { parseNetworkRule, RULE_ACCEPTED } from "../network-rule.ts";
 
 /**
  * What is asked, as it stands in files and on the wire (api.md, Task). Tasks arrive by both ways, so their wire shape
@@ -69,9 +70,13 @@ export const Task = z.looseObject({
     .optional()
     .describe("command: the grader; the last line it prints is the reward or an object with it"),
   network: z
-    .strictObject({ allow: z.array(z.string()).max(0, "must be empty: sandboxes have no network") })
+    .strictObject({
+      allow: z
+        .array(z.string().refine((rule) => parseNetworkRule(rule) !== null, `is no rule; accepted: ${RULE_ACCEPTED}`))
+        .max(LIMITS.networkRulesMax),
+    })
     .optional()
-    .describe("may only say that there is none"),
+    .describe(`servers that the agent's sandbox may reach: ${RULE_ACCEPTED}; default: none`),
   limits: z.record(z.string(), z.unknown()).default({}).describe("this task's own; they win over the request's"),
   metadata: z.record(z.string(), z.unknown()).default({}),
 });

@@ -1,5 +1,7 @@
 import { deadline } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
+import { sandboxLimitsOf } from "../job/limits.ts";
+import { parseNetworkRule } from "../network-rule.ts";
 import { toSandboxFile } from "../tasks/artifacts.ts";
 import { heed } from "./heed.ts";
 import type { LiveJob } from "./live-job.ts";
@@ -40,9 +42,9 @@ async function prepare(parts: StageParts, live: LiveJob, signal: AbortSignal): P
   const { task, handler, setup } = live;
   const { limits } = live.claimed.job;
   if (setup.needsSandbox) {
-    const { memoryBytes, diskBytes, pidsMax } = limits;
     const files = task.files.map(toSandboxFile);
-    const options = { image: task.image, limits: { memoryBytes, diskBytes, pidsMax }, files };
+    const network = (task.network?.allow ?? []).flatMap((rule) => parseNetworkRule(rule) ?? []);
+    const options = { image: task.image, limits: sandboxLimitsOf(limits), files, network };
     live.sandbox = await parts.sandboxes.open(options, signal);
   }
   const { clock, handlerGraceMs: graceMs } = parts;

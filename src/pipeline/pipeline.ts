@@ -1,5 +1,6 @@
 import { RequestError, RolloutError } from "../errors.ts";
 import type { Job } from "../job/job.ts";
+import { defaultsWithin, type JobLimits, type LimitsMax } from "../job/limits.ts";
 import type { Stage } from "../job/state.ts";
 import { LIMITS } from "../limits.ts";
 import type { ClaimedJob, Group } from "../store/store.ts";
@@ -23,6 +24,8 @@ export interface PipelineLimits {
   /** All sandboxes at once, graders included; `evalReserve` of them are kept for EVAL. */
   sandboxesMax: number;
   evalReserve: number;
+  /** What a job may ask for at most. */
+  limitsMax: LimitsMax;
   /** What a handler that ignores its signal is waited for; LIMITS.handlerGraceMs when absent. */
   handlerGraceMs?: number;
 }
@@ -90,7 +93,7 @@ export class Pipeline implements Rollouts {
   async submit(submission: Submission) {
     const { store, registry, sandboxes } = this.#parts;
     const images = sandboxes.images().map((image) => image.name);
-    const groups = planSubmission(submission, { registry, images });
+    const groups = planSubmission(submission, { registry, images, limitsMax: this.#limits.limitsMax });
     const submitted = await store.submit(groups, submission.idempotency);
     this.#init.wake();
     return submitted;
@@ -147,16 +150,18 @@ export class Pipeline implements Rollouts {
     return this.#parts.sandboxes.images();
   }
 
+  limitDefaults(): JobLimits {
+    return defaultsWithin(this.#limits.limitsMax);
+  }
+
   status(): PipelineStatus {
     const pool = ({ slots, busy }: { slots: number; busy: number }) => ({ slots, busy });
+    const { live, warm, enforcement } = this.#parts.sandboxes;
+    const { sandboxesMax: max, evalReserve } = this.#limits;
     return {
       pools: { init: pool(this.#init), run: pool(this.#run), eval: pool(this.#eval) },
       ready: this.#ready.length,
-      sandboxes: {
-        live: this.#parts.sandboxes.live,
-        max: this.#limits.sandboxesMax,
-        evalReserve: this.#limits.evalReserve,
-      },
+      sandboxes: { live, warm, enforcement, max, evalReserve },
     };
   }
 

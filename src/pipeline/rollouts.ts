@@ -1,5 +1,11 @@
 import type { Job, JobRequest } from "../job/job.ts";
+import type { JobLimits } from "../job/limits.ts";
+import type { Enforcement } from "../sandbox/enforcement.ts";
+import type { ImageInfo } from "../sandbox/image.ts";
 import type { Group, GroupIds } from "../store/store.ts";
+
+/** An image as HTTP lists it. */
+export type ListedImage = ImageInfo;
 
 /** A submission whose envelope was checked; the tasks themselves are still unknown rows. */
 export interface Submission {
@@ -31,7 +37,14 @@ export interface PipelineStatus {
   pools: { init: PoolStatus; run: PoolStatus; eval: PoolStatus };
   /** Jobs in the ready buffer. */
   ready: number;
-  sandboxes: { live: number; max: number; evalReserve: number };
+  sandboxes: {
+    live: number;
+    /** Started ahead of need, beside those that live. */
+    warm: number;
+    max: number;
+    evalReserve: number;
+    enforcement: Enforcement;
+  };
 }
 
 /** What HTTP may ask of the pipeline. */
@@ -44,6 +57,8 @@ export interface Rollouts {
   /** The job when it is finished, or as it is after `waitMs` or when `signal` aborts. Throws job_unknown. */
   waitForJob(jobId: string, waitMs: number, signal: AbortSignal): Promise<Job>;
   handlers(): readonly HandlerInfo[];
-  images(): readonly { name: string; id: string; source: string }[];
+  images(): readonly ListedImage[];
+  /** The limits of a job that asks for none. */
+  limitDefaults(): JobLimits;
   status(): PipelineStatus;
 }

@@ -2,6 +2,7 @@ import type { Journal } from "../agent/agent.ts";
 import { REASONS, type Reason } from "../errors.ts";
 import type { Carry, Outcome } from "../job/job.ts";
 import type { ModelSession } from "../llm/engine.ts";
+import type { NetworkLog } from "../network-rule.ts";
 import type { RunEnd, StoredTrajectory } from "../store/store.ts";
 import { assemble } from "../trajectory/assemble.ts";
 import type { Message, ToolSchema } from "../trajectory/message.ts";
@@ -21,6 +22,7 @@ export class RunRecorder implements Journal {
   #toolMs = 0;
   #session: ModelSession | null = null;
   #tools: readonly ToolSchema[] = [];
+  #network: NetworkLog | null = null;
 
   constructor(parts: StageParts, live: LiveJob) {
     this.#parts = parts;
@@ -30,6 +32,7 @@ export class RunRecorder implements Journal {
   begin(session: ModelSession, tools: readonly ToolSchema[]): void {
     this.#session = session;
     this.#tools = tools;
+    this.#network = this.live.sandbox?.networkLog ?? null;
     this.#startMs = this.#parts.clock.nowMs();
   }
 
@@ -47,6 +50,11 @@ export class RunRecorder implements Journal {
 
   get tools(): readonly ToolSchema[] {
     return this.#tools;
+  }
+
+  /** Grows until the sandbox is closed. */
+  get network(): NetworkLog | null {
+    return this.#network;
   }
 
   /** As far as the records tell them. */
@@ -78,13 +86,17 @@ export class RunRecorder implements Journal {
     });
   }
 
-  async saveToolResults(turn: number, results: readonly ToolResult[]): Promise<void> {
+  async saveToolResults(
+    turn: number,
+    results: readonly ToolResult[],
+    files: readonly { name: string; bytes: Uint8Array }[],
+  ): Promise<void> {
     const { job, attemptId } = this.live.claimed;
     for (const { tool, ms } of results) {
       this.#toolMs += ms;
       this.#parts.observer.toolEnded({ tool, ms });
     }
-    await this.#parts.store.saveToolResults({ jobId: job.id, attemptId, turn, results });
+    await this.#parts.store.saveToolResults({ jobId: job.id, attemptId, turn, results, files });
   }
 }
 
@@ -110,6 +122,6 @@ export function describeRun(recorder: RunRecorder, reason: Reason, carry: Carry,
     policyVersionMax: versions.max,
     ledger: verify(recorder.turns, branches).verdict,
   };
-  const { tools, model, timing, backendIds } = recorder;
-  return { jobId: job.id, attemptId, carry, messages, tools, branches, model, outcome, timing, backendIds };
+  const { tools, network, model, timing, backendIds } = recorder;
+  return { jobId: job.id, attemptId, carry, messages, tools, network, branches, model, outcome, timing, backendIds };
 }

@@ -1,15 +1,18 @@
 import { type InputFault, RequestError } from "../errors.ts";
-import { DEFAULT_LIMITS, JobLimits } from "../job/limits.ts";
+import { DEFAULT_LIMITS, JobLimits, type LimitsMax, limitsAbove } from "../job/limits.ts";
 import type { Task } from "../job/task.ts";
+import { recipeNames } from "../sandbox/images/recipes.ts";
+import { problemOfName } from "../sandbox/images/store-folders.ts";
 import type { NewGroup } from "../store/store.ts";
 import type { Registry } from "../tasks/registry.ts";
-import { TOOL_NAMES } from "../tools/toolbox.ts";
+import { TOOL_NAMES, toolClash } from "../tools/toolbox.ts";
 import type { Submission } from "./rollouts.ts";
 
 /** What a submission is checked against. */
 export interface SubmitChecks {
   registry: Registry;
   images: readonly string[];
+  limitsMax: LimitsMax;
 }
 
 /**
@@ -45,12 +48,14 @@ function planGroup(raw: unknown, submission: Submission, checks: SubmitChecks): 
   const { task, handler } = checks.registry.parse(raw);
   checkImage(task, checks.images);
   checkTools(handler.setup(task).tools);
+  const limits = mergeLimits(submission.request.limits, task);
+  checkMaxima(limits, checks.limitsMax);
   return {
     taskId: task.id,
     handler: handler.name,
     taskJson: JSON.stringify(raw),
     n: submission.n,
-    request: { ...submission.request, limits: mergeLimits(submission.request.limits, task) },
+    request: { ...submission.request, limits },
   };
 }
 
@@ -71,16 +76,38 @@ function mergeLimits(limits: JobLimits, task: Task): JobLimits {
   );
 }
 
+/** Whoever runs the server says what its machine can bear. */
+function checkMaxima(limits: JobLimits, max: LimitsMax): void {
+  const faults = limitsAbove(limits, max).map(({ key, max: bound }) => ({
+    path: `limits.${toSnake(key)}`,
+    message: `is above this server's maximum of ${bound}`,
+    accepted: `at most ${bound}`,
+  }));
+  if (faults.length > 0) throw new RequestError("task_invalid", "limits above the server's maxima", faults);
+}
+
 function checkImage(task: Task, images: readonly string[]): void {
   if (images.includes(task.image)) return;
   const accepted = images.join(", ");
-  throw new RequestError("image_unknown", `no image is named ${JSON.stringify(task.image)}`, [
-    { path: "image", message: "is unknown", accepted },
-  ]);
+  const detail = `no image is named ${JSON.stringify(task.image)}; on the server's machine, ${howToProvide(task.image)}`;
+  throw new RequestError("image_unknown", detail, [{ path: "image", message: "is unknown", accepted }]);
+}
+
+/** The command that would provide an image of that name. */
+function howToProvide(name: string): string {
+  if (recipeNames(null).includes(name)) return `\`rolloutd image build ${name}\` makes it`;
+  const what = problemOfName(name) === null ? name : "NAME";
+  return `\`rolloutd image import ${what} ARCHIVE\` or \`rolloutd image build RECIPE --name ${what}\` makes one`;
 }
 
 function checkTools(tools: readonly string[]): void {
   const unknown = tools.findIndex((tool) => !TOOL_NAMES.includes(tool));
+  const clash = toolClash(tools);
+  if (clash !== null) {
+    throw new RequestError("task_invalid", `${clash.join(" and ")} are shown to the model under one name`, [
+      { path: "tools", message: "has two tools of one name", accepted: clash.join(" or ") },
+    ]);
+  }
   if (unknown < 0) return;
   const accepted = TOOL_NAMES.join(", ");
   throw new RequestError("task_invalid", `no tool is named ${JSON.stringify(tools[unknown])}`, [

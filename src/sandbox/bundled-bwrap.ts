@@ -65,7 +65,7 @@ async function replace(path: string, bytes: Uint8Array): Promise<void> {
 }
 
 /** Lets the sandbox uid pass `folder`, but not list it; the uid is its own group when a sandbox starts. */
-function letThrough(folder: string, uid: number): void {
+export function letThrough(folder: string, uid: number): void {
   const { mode, uid: owner, gid } = statSync(folder);
   if ((mode & 0o001) !== 0 || (gid === uid && (mode & 0o010) !== 0)) return;
   if ((mode & 0o070) !== 0) {

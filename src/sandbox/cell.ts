@@ -1,42 +1,16 @@
-import { closeSync, writeSync } from "node:fs";
-import { type Clock, deadline } from "../clock.ts";
+import { closeSync } from "node:fs";
+import { deadline } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
-import type { Log } from "../log.ts";
-import { bwrapArgs, encodeArgs } from "./bwrap-args.ts";
+import { type CellHost, type CellOptions, type Launched, launch } from "./cell-launch.ts";
+import type { BoxGroup } from "./cgroup-box.ts";
 import { openRoot } from "./files.ts";
-import type { SandboxImage } from "./image.ts";
-import { PipeReader } from "./pipe-reader.ts";
-import { type ProcessEnd, type StartedProcess, startProcess, unnamedFileOf } from "./process.ts";
+import type { PipeReader } from "./pipe-reader.ts";
+import { writeOrDrop } from "./pipes.ts";
+import type { ProcessEnd, StartedProcess } from "./process.ts";
 import { childrenOf, descendantsOf, isRunning, signalProcess, stateOf } from "./process-tree.ts";
 import type { SandboxEnd } from "./sandbox.ts";
-import { filterForThisMachine } from "./seccomp.ts";
-import { type StageOptions, stageArgv, stageEnv, stageRoot } from "./stage.ts";
-
-/** What every sandbox of one host has in common. */
-export interface CellHost {
-  stage: Omit<StageOptions, "limits">;
-  clock: Clock;
-  log: Log;
-  /** Called after each end: kills what a dead bwrap orphaned, where the server has a PID namespace of its own. */
-  sweepOrphans: () => void;
-}
-
-export interface CellOptions {
-  stage: StageOptions;
-  image: SandboxImage;
-  env: Readonly<Record<string, string>>;
-  /** What runs as PID 1; it must say `up` on the control pipe. */
-  command: readonly string[];
-  /** Descriptors 0, 1, 2 and from 5 on, as the sandbox gets them; closed here once it has them. */
-  stdio: readonly (number | null)[];
-  extra: readonly number[];
-  /** Our ends of the control pipes; owned by the cell from now on, like the others. */
-  controlIn: number;
-  controlOut: number;
-  /** Hears what PID 1 says after its first `up`; must not throw. */
-  onLine: (line: string) => void;
-}
+import { Layer } from "./snapshot.ts";
 
 const LINE_CHARS_MAX = 1_024;
 const ERROR_CHARS_MAX = 2_000;
@@ -50,21 +24,27 @@ export class Cell {
   readonly #process: StartedProcess;
   readonly #host: CellHost;
   readonly #control: PipeReader;
+  readonly #group: BoxGroup | null;
+  readonly #layerPath: string;
+  #layer: Layer | null = null;
   readonly #controlIn: number;
   readonly #onLine: (line: string) => void;
   readonly #listening: Promise<void>;
   readonly #up = Promise.withResolvers<boolean>();
   #initPid = 0;
+  #memoryKills = 0;
   #rootFd = -1;
   #killed: SandboxEnd | null = null;
   #errors = "";
   #controlBytes = 0;
   #closing: Promise<void> | null = null;
 
-  private constructor(host: CellHost, options: CellOptions, { started, control }: Launched) {
+  private constructor(host: CellHost, options: CellOptions, { started, control, group, layer }: Launched) {
     this.#host = host;
     this.#process = started;
     this.#control = control;
+    this.#group = group;
+    this.#layerPath = layer;
     this.#controlIn = options.controlIn;
     this.#onLine = options.onLine;
     this.exited = started.exited;
@@ -74,7 +54,7 @@ export class Cell {
 
   /** Resolves when PID 1 answers and the root can be reached; on failure or abort nothing is left. */
   static async start(host: CellHost, options: CellOptions, signal: AbortSignal): Promise<Cell> {
-    const cell = new Cell(host, options, await launch(options));
+    const cell = new Cell(host, options, await launch(host, options));
     const late = new RolloutError("sandbox_lost", `a sandbox did not start within ${LIMITS.sandboxStartMs} ms`);
     const limit = deadline(host.clock, LIMITS.sandboxStartMs, signal, late);
     const onAbort = () => cell.#up.resolve(false);
@@ -104,6 +84,11 @@ export class Cell {
     return this.#rootFd;
   }
 
+  /** Host pid of the bwrap that started it and waits for its end. */
+  get monitorPid(): number {
+    return this.#process.pid;
+  }
+
   /** Host pid of the sandbox's PID 1. */
   get initPid(): number {
     return this.#initPid;
@@ -112,6 +97,31 @@ export class Cell {
   /** Whether nothing was asked to end and nothing ended. */
   get isLive(): boolean {
     return this.#killed === null && !this.#process.hasExited;
+  }
+
+  /** How often the kernel killed a process of the sandbox because its memory was used up; 0 where no cgroup counts. */
+  get memoryKills(): number {
+    this.#memoryKills = Math.max(this.#memoryKills, this.#group?.memoryKills() ?? 0);
+    return this.#memoryKills;
+  }
+
+  /** Says that somebody waits for an answer from now on. */
+  favour(): void {
+    if (this.#group !== null && this.isLive) this.#host.groups?.favour(this.#group);
+  }
+
+  /**
+   * What a snapshot is made of: taken before the processes go, it is good until `close`. Null when they went by themselves.
+   */
+  holdLayer(): Layer | null {
+    if (this.#layer === null && !this.#process.hasExited) {
+      try {
+        this.#layer = Layer.open(this.#process.pid, this.#layerPath);
+      } catch {
+        return null; // it was quicker
+      }
+    }
+    return this.#layer;
   }
 
   /** Sends one line to PID 1; one that cannot be taken at once is dropped, as PID 1 is then no longer listening. */
@@ -144,6 +154,8 @@ export class Cell {
     closeSync(this.#controlIn);
     if (this.#rootFd >= 0) closeSync(this.#rootFd);
     this.#rootFd = -1;
+    this.#layer?.[Symbol.dispose]();
+    this.#layer = null;
   }
 
   async #classify(end: ProcessEnd): Promise<SandboxEnd> {
@@ -153,7 +165,9 @@ export class Cell {
       await this.#goneWithin([this.#initPid]);
     }
     this.#host.sweepOrphans();
-    return this.#killed ?? (end.signal === null ? "limit" : "lost");
+    const isOut = this.memoryKills > 0; // bwrap itself may have been the one that the kernel chose
+    if (this.#group !== null) await this.#host.groups?.remove(this.#group);
+    return this.#killed ?? (end.signal === null || isOut ? "limit" : "lost");
   }
 
   /** A bwrap killed between its clone and its child's prctl leaves a child that waits for ever: stop it, then look. */
@@ -216,51 +230,6 @@ export class Cell {
     } else {
       this.#errors = `${this.#errors}${line}\n`.slice(-ERROR_CHARS_MAX);
     }
-  }
-}
-
-/** Writes to a pipe that never blocks the server; says whether all of it was taken. */
-export function writeOrDrop(fd: number, text: string): boolean {
-  const bytes = Buffer.from(text);
-  try {
-    return writeSync(fd, bytes) === bytes.length;
-  } catch {
-    return false; // EAGAIN: the pipe is full; EPIPE: nobody is left
-  }
-}
-
-interface Launched {
-  started: StartedProcess;
-  control: PipeReader;
-}
-
-/** Starts stage 1. Closes the sandbox's ends in every case, and ours when it throws. */
-async function launch(options: CellOptions): Promise<Launched> {
-  const toClose = new Set([...options.stdio, ...options.extra].filter((fd) => fd !== null));
-  const unnamed = (bytes: Uint8Array) => {
-    const fd = unnamedFileOf(bytes);
-    toClose.add(fd);
-    return fd;
-  };
-  let control: PipeReader | null = null;
-  try {
-    control = new PipeReader(options.controlOut);
-    const filter = unnamed(filterForThisMachine());
-    const args = unnamed(encodeArgs(bwrapArgs({ image: options.image, root: stageRoot(), env: options.env })));
-    const started = startProcess({
-      argv: stageArgv(options.stage, options.command),
-      env: stageEnv(options.stage),
-      uid: options.stage.sandboxUid,
-      stdio: [...options.stdio, filter, args, ...options.extra],
-    });
-    return { started, control };
-  } catch (error) {
-    // No descriptor or process was left on this machine, or stage 1 cannot be run.
-    await control?.close();
-    closeSync(options.controlIn);
-    throw new RolloutError("sandbox_lost", "a sandbox could not be started", { cause: error });
-  } finally {
-    for (const fd of toClose) closeSync(fd);
   }
 }
 

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { constants as osConstants } from "node:os";
 import { RolloutError } from "../errors.ts";
-import { ERRNO, type FileRoot, makeDirectoryAt, openInRoot } from "../libc.ts";
+import { ERRNO, type FileRoot, makeDirectoryAt, openInRoot, removeFileAt } from "../libc.ts";
 import type { SandboxFile } from "./sandbox.ts";
 
 /**
@@ -20,8 +20,8 @@ import type { SandboxFile } from "./sandbox.ts";
  */
 
 const O_PATH = 0o10000000;
-/** Neither a FIFO nor a terminal may hold up or attach the server. */
-const QUIET = constants.O_NONBLOCK | constants.O_NOCTTY;
+/** Opening flags with which neither a FIFO nor a terminal may hold up or attach the server. */
+export const QUIET = constants.O_NONBLOCK | constants.O_NOCTTY;
 const PROC_MAGIC = 0x9fa0;
 const SYSFS_MAGIC = 0x62656572;
 /** The kernel's own bound, PATH_MAX. */
@@ -74,6 +74,19 @@ export function writeSandboxFile(root: FileRoot, { path, bytes, mode }: SandboxF
   }
 }
 
+/** Removes a file, not a folder; a symlink itself. Throws RolloutError sandbox_limit when it cannot. */
+export function removeSandboxFile(root: FileRoot, path: string): void {
+  checkPath(path);
+  const parent = openInRoot(root, parentOf(path), O_PATH | constants.O_DIRECTORY, 0);
+  if (parent < 0) throw refusal(path, -parent);
+  try {
+    const removed = removeFileAt({ fd: parent, uid: root.uid }, nameOf(path));
+    if (removed < 0) throw refusal(path, -removed);
+  } finally {
+    closeSync(parent);
+  }
+}
+
 /** Makes a folder and those above it; one that is there is left as it is. Throws RolloutError sandbox_limit when it cannot. */
 export function makeSandboxFolder(root: FileRoot, path: string): void {
   checkPath(path);
@@ -99,7 +112,7 @@ function openFolder(root: FileRoot, path: string): number {
 }
 
 /** The errno with which a path is refused before the kernel, or the work on its parts, sees it. */
-function problemOf(path: string): number | null {
+export function problemOf(path: string): number | null {
   if (path.includes("\0")) return ERRNO.EINVAL;
   return path.length >= PATH_CHARS_MAX ? ERRNO.ENAMETOOLONG : null;
 }
@@ -131,8 +144,8 @@ function readWhole(fd: number, size: number): Uint8Array {
   return bytes.subarray(0, at);
 }
 
-/** /proc and /sys hold files that block, act or show the machine. */
-function isKernelFile(fd: number): boolean {
+/** Whether `fd` is of /proc or /sys, which hold files that block, act or show the machine. */
+export function isKernelFile(fd: number): boolean {
   const { type } = statfsSync(`/proc/self/fd/${fd}`);
   return type === PROC_MAGIC || type === SYSFS_MAGIC;
 }

@@ -41,6 +41,12 @@ export async function findBwrap(candidates: readonly string[]): Promise<Bwrap | 
   return null;
 }
 
+/** All candidates that run, whatever their version, in their order. */
+export async function versionsOf(candidates: readonly string[]): Promise<Bwrap[]> {
+  const versions = await Promise.all(candidates.map(async (path) => ({ path, version: await bwrapVersion(path) })));
+  return versions.flatMap(({ path, version }) => (version === null ? [] : [{ path, version }]));
+}
+
 /** What `path --version` says it is; null when it is no bubblewrap. */
 export async function bwrapVersion(path: string): Promise<string | null> {
   const answer = await outputOf([path, "--version"], VERSION_MS_MAX);

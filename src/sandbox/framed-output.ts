@@ -7,6 +7,7 @@ import type { PipeReader } from "./pipe-reader.ts";
  */
 const RECORD_SEPARATOR = 0x1e;
 const MARK_BYTES_MAX = 128;
+const NEWLINE = 0x0a;
 
 /** A mark that was seen: whose it is and what stood in it. */
 export interface Mark {
@@ -30,7 +31,7 @@ export class FramedOutput {
    * call goes on where this one stopped.
    */
   async until(nonces: readonly string[], sink: BoundedOutput | null, signal: AbortSignal): Promise<Wait> {
-    const starts = nonces.map((nonce) => ({ nonce, bytes: Buffer.from(`\n\x1e${nonce}`) }));
+    const starts = nonces.map((nonce) => ({ nonce, bytes: Buffer.from(`\x1e${nonce}`) }));
     for (;;) {
       const mark = this.#take(starts, sink);
       if (mark !== null) return mark;
@@ -42,6 +43,13 @@ export class FramedOutput {
       }
       this.#rest = this.#rest.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#rest, chunk]);
     }
+  }
+
+  /** Gives to `sink` all that is not the beginning of a mark, for a command that goes on. */
+  flush(sink: BoundedOutput): void {
+    const at = this.#rest.lastIndexOf(RECORD_SEPARATOR);
+    const isMark = at >= 0 && this.#rest.length - at <= MARK_BYTES_MAX;
+    this.#release(isMark ? this.#startOf(at) : this.#rest.length, sink);
   }
 
   #take(starts: readonly { nonce: string; bytes: Buffer }[], sink: BoundedOutput | null): Mark | null {
@@ -58,13 +66,19 @@ export class FramedOutput {
     if (end < 0) {
       // A mark that is cut off by the end of a chunk; longer than any mark, it is output that looks like one.
       const isOutput = this.#rest.length - first.at > MARK_BYTES_MAX;
-      this.#release(isOutput ? first.after : first.at, sink);
+      this.#release(isOutput ? first.after : this.#startOf(first.at), sink);
       return null;
     }
+    const start = this.#startOf(first.at);
     const words = this.#rest.subarray(first.after, end).toString("latin1").trim().split(" ");
-    this.#release(first.at, sink);
-    this.#rest = this.#rest.subarray(end - first.at + 1);
+    this.#release(start, sink);
+    this.#rest = this.#rest.subarray(end - start + 1);
     return { nonce: first.nonce, words };
+  }
+
+  /** Where a mark begins whose separator stands at `at`: its newline may have been given away as output before. */
+  #startOf(at: number): number {
+    return this.#rest[at - 1] === NEWLINE ? at - 1 : at;
   }
 
   #release(bytes: number, sink: BoundedOutput | null): void {

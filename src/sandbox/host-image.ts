@@ -8,8 +8,8 @@ const ID_CHARS = 16;
 
 /** Folders that are links into `/usr` on today's systems and real on older ones. */
 const ROOT_FOLDERS = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-/** Of `/etc`, what programs in `/usr` need to run: tables of names and links into `/usr`, nothing about this machine. */
-const ETC_BOUND = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+/** Of `/etc`, what programs in `/usr` need to run: tables of names, certificate authorities, links into `/usr`; nothing secret. */
+const ETC_BOUND = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs"];
 const OWN_FOLDERS = [
   ["0755", "/etc", "/home", "/run", "/var", "/workspace"],
   ["0700", "/root"],

@@ -16,6 +16,10 @@ export interface SandboxImage {
   readonly env: Readonly<Record<string, string>>;
   /** Who the agent is inside: 0 or an ordinary user. Outside it is the same unprivileged uid in every case. */
   readonly uid: number;
+  /** Giving a file to another user seems to succeed, as installers of packages insist on it; inside there is one user only. */
+  readonly pretendsOwners?: boolean;
+  /** Where a shell begins when the task does not say; null: `/workspace`. */
+  readonly cwd?: string | null;
 }
 
 export interface ImageInfo {

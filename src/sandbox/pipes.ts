@@ -1,4 +1,4 @@
-import { closeSync, fchownSync } from "node:fs";
+import { closeSync, fchownSync, writeSync } from "node:fs";
 import { openPipe } from "../libc.ts";
 
 /** Both ends of a pipe between the server and a sandbox. */
@@ -43,4 +43,14 @@ export function openPipes<K extends string>(
     if (uid !== null) fchownSync(readFd, uid, uid);
   }
   return Object.fromEntries(opened) as Record<K, Pipe>;
+}
+
+/** Writes to a pipe that never blocks the server; says whether all of it was taken. */
+export function writeOrDrop(fd: number, text: string): boolean {
+  const bytes = Buffer.from(text);
+  try {
+    return writeSync(fd, bytes) === bytes.length;
+  } catch {
+    return false; // EAGAIN: the pipe is full; EPIPE: nobody is left
+  }
 }

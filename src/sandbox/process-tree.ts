@@ -6,6 +6,10 @@ import { readdirSync, readFileSync } from "node:fs";
 const PROCESSES_MAX = 65_536;
 /** Where the start time stands after the name in `/proc/PID/stat`. */
 const START_FIELD = 19;
+/** Where the parent's pid stands there. */
+const PARENT_FIELD = 1;
+/** Where the foreground process group of its terminal stands there. */
+const FOREGROUND_FIELD = 5;
 
 /** All descendants of `pid`, parents first. */
 export function descendantsOf(pid: number): number[] {
@@ -64,6 +68,19 @@ export function markOf(pid: number): ProcessMark | null {
 export function isMarkRunning({ pid, start }: ProcessMark): boolean {
   const fields = fieldsOf(pid);
   return fields !== null && fields[START_FIELD] === start && isRunningState(fields[0]);
+}
+
+/** The pid of its parent; null when it is gone. */
+export function parentOf(pid: number): number | null {
+  const parent = Number(fieldsOf(pid)?.[PARENT_FIELD] ?? 0);
+  return parent > 0 ? parent : null;
+}
+
+/** Whether it is what its terminal's keys go to and input comes from, and waits. */
+export function isInForeground(mark: ProcessMark | null): boolean {
+  if (mark === null || !isMarkRunning(mark)) return false;
+  const fields = fieldsOf(mark.pid);
+  return fields?.[FOREGROUND_FIELD] === String(mark.pid) && fields[0] === "S";
 }
 
 /** The letter of `/proc/PID/stat`: R, S, T, Z and so on; null when it is gone. */

@@ -1,24 +1,24 @@
-import { constants } from "node:os";
 import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import { BoundedOutput } from "./bounded-output.ts";
-import { DEFAULT_CWD, placeFiles } from "./bubblewrap-sandbox.ts";
-import { Cell, type CellHost } from "./cell.ts";
+import { placeFiles } from "./bubblewrap-sandbox.ts";
+import { DEFAULT_CWD } from "./bwrap-args.ts";
+import { Cell } from "./cell.ts";
+import type { CellHost } from "./cell-launch.ts";
+import { signalOf } from "./command-result.ts";
 import type { SandboxImage } from "./image.ts";
 import { LineReader } from "./line-reader.ts";
 import { PipeReader } from "./pipe-reader.ts";
 import { PipeWriter } from "./pipe-writer.ts";
 import { LooseDescriptors, openPipes } from "./pipes.ts";
 import type { ProgramOptions, ProgramResult, SandboxEnd, SandboxProgram } from "./sandbox.ts";
-import { programCommand } from "./supervisor-script.ts";
+import { PROGRAM_FDS, programCommand } from "./supervisor-script.ts";
 
 export interface StartOptions extends ProgramOptions {
   rootImage: SandboxImage;
+  /** The verified file of `restore`; closed here in every case. Null without one. */
+  snapshotFd: number | null;
 }
-
-/** A shell counts an end by signal as 128 and its number; the highest signal is 64. */
-const SIGNAL_BASE = 128;
-const SIGNAL_MAX = 64;
 
 const PROGRAM_PIPES = {
   stdin: "write",
@@ -39,6 +39,7 @@ interface Parts {
 /** One program in a sandbox of its own. `startProgram` is the only way to make one. */
 export class BubblewrapProgram implements SandboxProgram {
   readonly ended: Promise<SandboxEnd>;
+  readonly #closed = Promise.withResolvers<void>();
   readonly #parts: Parts;
   readonly #release: () => Promise<void>;
   readonly #endedAtMs: Promise<number>;
@@ -50,6 +51,11 @@ export class BubblewrapProgram implements SandboxProgram {
     // A program ends by itself: that is no limit, whatever its exit code.
     this.ended = parts.cell.ended.then((end) => (end === "limit" ? "closed" : end));
     this.#endedAtMs = parts.cell.exited.then(() => performance.now());
+  }
+
+  /** Resolves when `close` is over; never rejects. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
   }
 
   write(bytes: Uint8Array | string): Promise<void> {
@@ -80,7 +86,7 @@ export class BubblewrapProgram implements SandboxProgram {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#release();
+    this.#closing ??= this.#release().finally(this.#closed.resolve);
     return this.#closing;
   }
 
@@ -96,8 +102,9 @@ export async function startProgram(
   signal: AbortSignal,
 ): Promise<BubblewrapProgram> {
   const { sandboxUid } = host.stage;
-  const cwd = options.cwd ?? DEFAULT_CWD;
+  const cwd = options.cwd ?? options.rootImage.cwd ?? DEFAULT_CWD;
   using loose = new LooseDescriptors();
+  if (options.snapshotFd !== null) loose.hold(options.snapshotFd);
   const pipes = openPipes(PROGRAM_PIPES, sandboxUid, loose);
   await using owned = new AsyncDisposableStack();
   const stdin = owned.use(new PipeWriter(loose.take(pipes.stdin.ours)));
@@ -106,7 +113,7 @@ export async function startProgram(
   const start = Cell.start(
     host,
     {
-      stage: { ...host.stage, limits: options.limits },
+      limits: options.limits,
       image: options.rootImage,
       env: options.env ?? {},
       command: programCommand(cwd, options.argv),
@@ -114,6 +121,9 @@ export async function startProgram(
       extra: [pipes.controlIn, pipes.controlOut].map((pipe) => loose.take(pipe.theirs)),
       controlIn: loose.take(pipes.controlIn.ours),
       controlOut: loose.take(pipes.controlOut.ours),
+      snapshotFd: options.snapshotFd === null ? null : loose.take(options.snapshotFd),
+      firstWords: "",
+      controlFd: PROGRAM_FDS.controlIn,
       onLine: () => {},
     },
     signal,
@@ -158,10 +168,8 @@ class ErrorOutput {
 }
 
 function splitExit(code: number | null): { exitCode: number | null; signal: string | null } {
-  const number = (code ?? 0) - SIGNAL_BASE;
-  if (code === null || number < 1 || number > SIGNAL_MAX) return { exitCode: code, signal: null };
-  const name = Object.entries(constants.signals).find(([, value]) => value === number)?.[0];
-  return { exitCode: null, signal: name ?? `SIG${number}` };
+  const signal = signalOf(code);
+  return { exitCode: signal === null ? code : null, signal };
 }
 
 async function settledOr(signal: AbortSignal, work: Promise<unknown>): Promise<void> {

@@ -5,6 +5,7 @@ import fcntl
 import io
 import linecache
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -24,6 +25,13 @@ sys.stdin = open(0, "r", closefd=False)
 sys.path[0] = ""
 sys.argv = [""]
 stream = sys.stdout = sys.stderr = None
+FIGURES = "/run/figures"
+# Figures are drawn without a screen, also by programs that a cell starts.
+os.environ.setdefault("MPLBACKEND", "Agg")
+try:
+    os.close(10)  # the terminal's pipe, which sh has no word to close
+except OSError:
+    pass
 
 
 def mend_output():
@@ -50,6 +58,8 @@ sys.modules["__main__"] = main
 main.__builtins__ = __builtins__
 cells = 0
 running = False
+interrupted = False
+has_figures = False
 
 
 def interrupt(_number, _frame):
@@ -59,8 +69,9 @@ def interrupt(_number, _frame):
 
 
 def run(code):
-    global cells, running
+    global cells, running, interrupted
     cells += 1
+    interrupted = False
     mend_output()
     name = f"<cell {cells}>"
     # Tracebacks show the lines of a cell only if linecache knows them.
@@ -77,7 +88,8 @@ def run(code):
             value = eval(compile(last, name, "eval"), main.__dict__)
             if value is not None:
                 main._ = value
-                print(repr(value))
+                if not code.rstrip().endswith(";"):
+                    print(repr(value))
         return 0
     except SystemExit as end:
         running = False
@@ -87,8 +99,9 @@ def run(code):
         return int.__and__(end.code, 255) if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         running = False
+        interrupted = isinstance(error, KeyboardInterrupt)
         show(error)
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
+        return 130 if interrupted else 1
     finally:
         running = False
 
@@ -104,6 +117,38 @@ def show(error):
         print("".join(report.format()), end="", file=stream)
     except BaseException:
         print(f"{type(error).__name__} (its message cannot be shown)", file=stream)
+
+
+def save_figures(request):
+    """Writes the figures that the cell left open as PNG files, as a notebook shows them; says how many, and how many not."""
+    global running, has_figures
+    saved = lost = 0
+    running = True
+    try:
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is None:
+            return 0, 0
+        if has_figures:
+            shutil.rmtree(FIGURES, ignore_errors=True)  # the server has read them
+        numbers = pyplot.get_fignums()
+        has_figures = bool(numbers)
+        folder = f"{FIGURES}/{request['nonce']}"
+        if numbers:
+            os.makedirs(folder)
+        for number in numbers:
+            if saved == request["figures"]:
+                lost += 1
+                continue
+            pyplot.figure(number).savefig(f"{folder}/{saved + 1}.png", format="png")
+            saved += 1
+        pyplot.close("all")
+    except BaseException as error:
+        running = False
+        lost += 1
+        print(f"A figure could not be saved: {type(error).__name__}", file=stream)
+    finally:
+        running = False
+    return saved, lost
 
 
 def flush():
@@ -137,9 +182,12 @@ for line in requests:
         word = run(code)
     except KeyboardInterrupt:  # it came when the cell had just ended
         running = False
+        interrupted = True
         word = 130
     if getpid() != worker:
         # The child of a fork in a cell: only the worker answers and takes the next cell.
         flush()
         _exit(word)
-    answer(request["nonce"], word)
+    saved, lost = save_figures(request)
+    by = "SIGINT" if interrupted else "-"
+    answer(request["nonce"], f"{word} {by} {saved} {lost}")

@@ -91,3 +91,17 @@ export const CHECKED = {
   socket: { x64: 41, arm64: 198 },
   shmget: { x64: 29, arm64: 194 },
 } as const satisfies Record<string, CallNumbers>;
+
+/** Seem to succeed while an image is built: a user namespace with one uid knows no other owner. */
+export const PRETENDED = {
+  chown: both(92, null),
+  fchown: both(93, 55),
+  lchown: both(94, null),
+  fchownat: both(260, 54),
+} as const satisfies Record<string, CallNumbers>;
+
+/** Seem to succeed then where they would make a device, which no user namespace may: the call, and which argument is the mode. */
+export const MAKES_DEVICE = [
+  { numbers: both(133, null), modeArgument: 1 },
+  { numbers: both(259, 33), modeArgument: 2 },
+] as const;

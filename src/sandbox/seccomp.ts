@@ -1,5 +1,5 @@
 import { assert } from "../errors.ts";
-import { ABSENT, type CallNumbers, CHECKED, REFUSED } from "./seccomp-calls.ts";
+import { ABSENT, type CallNumbers, CHECKED, MAKES_DEVICE, PRETENDED, REFUSED } from "./seccomp-calls.ts";
 
 /**
  * The seccomp filter as classic BPF, put together by hand: no library, and every instruction can be counted.
@@ -38,6 +38,8 @@ const CLONE_NEW_ANY = 0x7e020000;
 const PERSONALITIES = [0, 8, 0x20000, 0x20008, 0xffffffff];
 /** TIOCSTI, TIOCSETD, TIOCLINUX: typing into a terminal. */
 const TERMINAL_CONTROLS = [0x5412, 0x5423, 0x541c];
+/** Of the kinds of files, only character and block devices have this bit of the mode. */
+const DEVICE_BIT = 0o020000;
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16];
 const NETLINK_ROUTE = 0;
 /**
@@ -46,8 +48,11 @@ const NETLINK_ROUTE = 0;
  */
 const SHARED_SEGMENT_BYTES_MAX = 65_536;
 
-/** The filter for `bwrap --seccomp`, little endian as both architectures are. */
-export function seccompFilter(architecture: FilterArchitecture): Uint8Array {
+/**
+ * The filter for `bwrap --seccomp`, little endian as both architectures are. With `pretendsOwners` giving a file to another
+ * user seems to succeed, as in `pretendingFilter`.
+ */
+export function seccompFilter(architecture: FilterArchitecture, pretendsOwners = false): Uint8Array {
   const program: Instruction[] = [
     [LOAD_WORD, 0, 0, ARCHITECTURE_AT],
     [JUMP_EQUAL, 1, 0, AUDIT_ARCH[architecture]],
@@ -57,7 +62,8 @@ export function seccompFilter(architecture: FilterArchitecture): Uint8Array {
     [RETURN, 0, 0, answer(ENOSYS)],
     ...refuseAll(numbersOf(REFUSED, architecture), EPERM),
     ...refuseAll(numbersOf(ABSENT, architecture), ENOSYS),
-    ...forCall(CHECKED.clone[architecture], refuseBits(0, CLONE_NEW_ANY)),
+    ...(pretendsOwners ? refuseAll(numbersOf(PRETENDED, architecture), 0) : []),
+    ...forCall(CHECKED.clone[architecture], refuseBits(0, CLONE_NEW_ANY, EPERM)),
     ...forCall(CHECKED.personality[architecture], refuseOthers(0, PERSONALITIES, EPERM)),
     ...forCall(CHECKED.ioctl[architecture], refuseThese(1, TERMINAL_CONTROLS)),
     ...forCall(CHECKED.socket[architecture], socketRules()),
@@ -67,13 +73,33 @@ export function seccompFilter(architecture: FilterArchitecture): Uint8Array {
   return encode(program);
 }
 
-let own: Uint8Array | undefined;
+/**
+ * The filter for programs that build an image with one uid: giving a file to another user, or making a device, seems to
+ * succeed, as installers of packages insist on it. All else is allowed: what they build they may also run.
+ */
+export function pretendingFilter(architecture: FilterArchitecture): Uint8Array {
+  return encode([
+    [LOAD_WORD, 0, 0, ARCHITECTURE_AT],
+    [JUMP_EQUAL, 1, 0, AUDIT_ARCH[architecture]],
+    [RETURN, 0, 0, KILL_PROCESS],
+    [LOAD_WORD, 0, 0, NUMBER_AT],
+    ...refuseAll(numbersOf(PRETENDED, architecture), 0),
+    ...MAKES_DEVICE.flatMap(({ numbers, modeArgument }) => {
+      const number = numbers[architecture];
+      return number === null ? [] : forCall(number, refuseBits(modeArgument, DEVICE_BIT, 0));
+    }),
+    [RETURN, 0, 0, ALLOW],
+  ]);
+}
+
+const own = new Map<boolean, Uint8Array>();
 
 /** The filter for the machine this runs on, assembled once. */
-export function filterForThisMachine(): Uint8Array {
+export function filterForThisMachine({ pretendsOwners }: { pretendsOwners: boolean }): Uint8Array {
   assert(process.arch === "x64" || process.arch === "arm64", "sandboxes run on x64 and arm64");
-  own ??= seccompFilter(process.arch);
-  return own;
+  const known = own.get(pretendsOwners) ?? seccompFilter(process.arch, pretendsOwners);
+  own.set(pretendsOwners, known);
+  return known;
 }
 
 function numbersOf(calls: Record<string, CallNumbers>, architecture: FilterArchitecture): number[] {
@@ -91,11 +117,11 @@ function forCall(number: number, body: readonly Instruction[]): Instruction[] {
   return [[JUMP_EQUAL, 0, body.length + 1, number], ...body, [RETURN, 0, 0, ALLOW]];
 }
 
-function refuseBits(argument: number, bits: number): Instruction[] {
+function refuseBits(argument: number, bits: number, errno: number): Instruction[] {
   return [
     [LOAD_WORD, 0, 0, argumentAt(argument)],
     [JUMP_ANY_BIT, 0, 1, bits],
-    [RETURN, 0, 0, answer(EPERM)],
+    [RETURN, 0, 0, answer(errno)],
   ];
 }
 

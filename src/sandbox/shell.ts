@@ -1,4 +1,5 @@
 import { LIMITS } from "../limits.ts";
+import { exitCodeOf, signalOf } from "./command-result.ts";
 import type { SessionKind } from "./session.ts";
 
 const COMMAND_PATH = "/run/command";
@@ -18,7 +19,7 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
   return {
     name: "shell",
     prepare: () => {},
-    hello: (nonce) => `\nunset PS1 PS2; ${PROMPTS}; set +o history; set +mH; exec 9>&1; ${mark(nonce, "$$")}\n`,
+    hello: (nonce) => `\nunset PS1 PS2; ${PROMPTS}; set +o history; set +mH; exec 9>&1 10>&-; ${mark(nonce, "$$")}\n`,
     request(text, nonce) {
       const command = text.replaceAll("\0", "");
       const inline = quote(command);
@@ -30,8 +31,11 @@ export function shellKind(writeFile: (path: string, text: string) => void): Sess
       return `\n{ \\builtin eval ${source}\n} </dev/null >|/proc/self/fd/9 2>&1 9>&-; { ${mark(nonce, "$?")}; ${PROMPTS}; } 2>/dev/null\n`;
     },
     resync: (nonce) => `${mark(nonce, "$?")}\n`,
+    read: (words) => ({ signal: signalOf(exitCodeOf(words)), figures: [], figuresLost: 0 }),
     clean: (output) => output.replace(TERMINAL_NOISE, ""),
     lost: "shell variables, functions and the working directory are lost; files are kept.",
+    missing: null,
+    isCarried: false,
   };
 }
 

@@ -5,23 +5,38 @@
  */
 
 /** Descriptors of a session sandbox beside 0 (control in), 1 and 2 (control out). */
-export const SESSION_FDS = { shellIn: 5, shellOut: 6, pythonIn: 7, pythonOut: 8 } as const;
+export const SESSION_FDS = {
+  shellIn: 5,
+  shellOut: 6,
+  pythonIn: 7,
+  pythonOut: 8,
+  terminalIn: 9,
+  terminalOut: 10,
+} as const;
 /** Descriptors of a program sandbox beside its own 0, 1, 2. */
 export const PROGRAM_FDS = { controlIn: 5, controlOut: 6 } as const;
 
 export const PYTHON_WORKER_PATH = "/run/python-worker.py";
 
+/** A pseudo-terminal of the sandbox's own with bash on it, by whichever the image has. Written without single quotes. */
+const TERMINAL_SCRIPT = `
+export SHELL=/bin/sh PS1= PS2=
+bash="/bin/bash --norc --noprofile --noediting -i"
+if command -v script >/dev/null; then exec script -qfec "exec $bash" /dev/null; fi
+exec python3 -c "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))" $bash`;
+
 /**
  * Background children of sh ignore INT for good, hence `env --default-signal`. The double parentheses hand each
- * session to PID 1, which reaps it; the control loop would keep a zombie for every restart.
+ * session to PID 1, which reaps it; the control loop would keep a zombie for every restart. Pipes are opened by their
+ * path, since sh has no word for a descriptor of two digits; sessions close 10 themselves for the same reason.
  */
 const SESSION_SCRIPT = `
 start() {
-  end=$1 mark=$2 in=$3 out=$4; shift 4
+  end=$1 mark=$2 in=/proc/self/fd/$3 out=/proc/self/fd/$4; shift 4
   ( (
-    printf '\\n\\036%s\\036' "$mark" >&$out
+    printf '\\n\\036%s\\036' "$mark" >"$out"
     cd "$cwd" || cd /
-    env --default-signal=INT,QUIT "$@" <&$in >&$out 2>&$out 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
+    env --default-signal=INT,QUIT "$@" <"$in" >"$out" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
     echo "$end $mark $?"
   ) & )
 }
@@ -33,6 +48,7 @@ while :; do
       case $name in
       shell) PS1= PS2= start shell "$mark" 5 6 /bin/bash --norc --noprofile --noediting -i ;;
       python) start python "$mark" 7 8 python3 -u ${PYTHON_WORKER_PATH} ;;
+      terminal) start terminal "$mark" 9 10 /bin/sh -c '${TERMINAL_SCRIPT}' ;;
       esac
     done
     exit 0

@@ -6,7 +6,7 @@ import { once } from "./once.ts";
 import { artifacts, attempts, jobs } from "./tables.ts";
 
 export type JobRow = typeof jobs.$inferSelect;
-export type AttemptRow = Omit<typeof attempts.$inferSelect, "messages" | "tools" | "modelInfo" | "carry">;
+export type AttemptRow = Omit<typeof attempts.$inferSelect, "messages" | "network" | "tools" | "modelInfo" | "carry">;
 type ArtifactRow = { attemptId: string; name: string; bytes: number };
 
 /** The row alone; null when there is none. */

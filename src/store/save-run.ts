@@ -11,6 +11,7 @@ export function saveRun(context: VerbContext, run: RunEnd): void {
     .set({
       messages: run.messages,
       tools: run.tools,
+      network: run.network,
       modelInfo: run.model,
       carry: { answer: run.carry.answer },
       backendIds: run.backendIds,
@@ -19,7 +20,11 @@ export function saveRun(context: VerbContext, run: RunEnd): void {
     .run();
   for (const branch of run.branches) db.insert(branches).values(toBranchRow(run.attemptId, branch)).run();
   for (const { name, bytes } of run.carry.artifacts) {
-    db.insert(artifacts).values({ attemptId: run.attemptId, name, bytes: bytes.length, content: bytes }).run();
+    const row = { bytes: bytes.length, content: bytes, fromTool: false };
+    const key = [artifacts.attemptId, artifacts.name];
+    const values = { attemptId: run.attemptId, name, ...row };
+    // A task may name a file as a tool names its own: the grader's wins.
+    db.insert(artifacts).values(values).onConflictDoUpdate({ target: key, set: row }).run();
   }
   db.update(jobs)
     .set({

@@ -1,6 +1,7 @@
 import type { RolloutError } from "../errors.ts";
 import type { Carry, Job, JobError, JobRequest, JobTiming, Outcome, Verdict } from "../job/job.ts";
 import type { Stage, State } from "../job/state.ts";
+import type { NetworkLog } from "../network-rule.ts";
 import type { Branch } from "../trajectory/branch.ts";
 import type { Message, ToolSchema } from "../trajectory/message.ts";
 import type { ToolResult, TurnRecord } from "../trajectory/turn.ts";
@@ -55,6 +56,8 @@ export interface StoredTrajectory {
   attemptId: string;
   messages: readonly Message[];
   tools: readonly ToolSchema[];
+  /** Null when the task's sandbox had no network. */
+  network: NetworkLog | null;
   turns: readonly TurnRecord[];
   /** For each turn, the tools' answers. */
   toolResults: readonly (readonly ToolResult[])[];
@@ -116,6 +119,7 @@ export interface RunEnd {
   carry: Carry;
   messages: readonly Message[];
   tools: readonly ToolSchema[];
+  network: NetworkLog | null;
   branches: readonly Branch[];
   model: StoredTrajectory["model"];
   /** As far as it is known: without reward. */
@@ -167,6 +171,8 @@ export interface Store extends AsyncDisposable {
     attemptId: string;
     turn: number;
     results: readonly ToolResult[];
+    /** What they left beside their answers; each name once in an attempt. */
+    files: readonly { name: string; bytes: Uint8Array }[];
   }): Promise<void>;
   /** RUN has ended. The finished job when it is not to be graded or was cancelled meanwhile, else null: EVAL follows. */
   endRun(end: RunEnd): Promise<Job | null>;

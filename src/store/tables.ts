@@ -1,41 +1,19 @@
 /**
- * The tables, and the only place that knows column names. Times are epoch ms, durations ms. Columns of kind `packed`
- * are zstd blobs (`codec.ts`). After a change here: `bun run migrate`, and commit what it writes.
+ * The tables, and the only place that knows column names. Times are epoch ms, durations ms. After a change here: `bun run migrate`, and commit what it writes.
  */
 import { sql } from "drizzle-orm";
-import { customType, index, integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { index, integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Reason } from "../errors.ts";
 import type { Grading, JobError, LedgerVerdict } from "../job/job.ts";
 import type { JobLimits } from "../job/limits.ts";
 import type { Stage, State } from "../job/state.ts";
+import type { NetworkLog } from "../network-rule.ts";
 import type { BranchTurn } from "../trajectory/branch.ts";
 import type { Message, ToolSchema } from "../trajectory/message.ts";
 import type { Sampling } from "../trajectory/sampling.ts";
 import type { FinishReason, ToolResult, VersionSpan } from "../trajectory/turn.ts";
-import { packBytes, packJson, packText, unpackBytes, unpackJson, unpackText } from "./codec.ts";
+import { flag, json, packedArrays, packedBytes, packedJson, packedText } from "./columns.ts";
 import type { GroupIds, StoredEvent, StoredTrajectory } from "./store.ts";
-
-/** A value as compressed JSON; `T` is what the verbs put in. */
-const packedJson = <T>(name: string) =>
-  customType<{ data: T; driverData: Uint8Array }>({
-    dataType: () => "blob",
-    toDriver: (value) => packJson(value),
-    fromDriver: (blob) => unpackJson(blob) as T,
-  })(name);
-const packedText = customType<{ data: string; driverData: Uint8Array }>({
-  dataType: () => "blob",
-  toDriver: packText,
-  fromDriver: unpackText,
-});
-const packedBytes = customType<{ data: Uint8Array; driverData: Uint8Array }>({
-  dataType: () => "blob",
-  toDriver: packBytes,
-  fromDriver: unpackBytes,
-});
-/** Arrays are packed by `turn-rows.ts`, which knows their order. */
-const packedArrays = customType<{ data: Uint8Array; driverData: Uint8Array }>({ dataType: () => "blob" });
-const json = <T>(name: string) => text(name, { mode: "json" }).$type<T>();
-const flag = (name: string) => integer(name, { mode: "boolean" });
 
 export const groups = sqliteTable("groups", {
   id: text("id").primaryKey(),
@@ -145,6 +123,8 @@ export const attempts = sqliteTable(
     messages: packedJson<readonly Message[]>("messages"),
     tools: packedJson<readonly ToolSchema[]>("tools"),
     modelInfo: json<NonNullable<StoredTrajectory["model"]>>("model_info"),
+    /** What the sandbox asked of the network; null when it had none. */
+    network: packedJson<NetworkLog>("network"),
     /** `{answer}`; artifacts are rows of their own. Null until RUN has ended. */
     carry: packedJson<{ answer: string | null }>("carry"),
   },
@@ -239,6 +219,8 @@ export const artifacts = sqliteTable(
     name: text("name").notNull(),
     bytes: integer("bytes").notNull(),
     content: packedBytes("content").notNull(),
+    /** Left by a tool for people and trainers; others are files of the sandbox that EVAL gets. */
+    fromTool: flag("from_tool").notNull().default(false),
   },
   (t) => [primaryKey({ columns: [t.attemptId, t.name] })],
 );

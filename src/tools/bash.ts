@@ -7,11 +7,11 @@ import { observe } from "./observation.ts";
 export const bashTool = defineTool({
   name: "bash",
   description:
-    "Runs a command in a bash shell that keeps its variables and working directory between calls. stdin is empty. There is no network. The answer is what the command wrote to stdout and stderr.",
+    "Runs a command in a bash shell that keeps its variables and working directory between calls. stdin is empty, so a program that asks for input ends. The answer is what the command wrote to stdout and stderr.",
   arguments: z.strictObject({ command: z.string().min(1).describe("the command, one line or several") }),
   needsSandbox: true,
-  async call({ command }, { sandbox, toolMs, signal }) {
+  async call({ command }, { sandbox, toolMs, attachments, signal }) {
     assert(sandbox !== null, "bash is offered with a sandbox only");
-    return observe(await sandbox.shell(command, { timeoutMs: toolMs, signal }));
+    return observe(await sandbox.shell(command, { timeoutMs: toolMs, signal }), attachments);
   },
 });

@@ -4,6 +4,8 @@ import type { Tool, ToolAnswer, ToolContext } from "./tool.ts";
 /** A tool as it is written: the arguments' schema is both what the model is shown and what its calls must pass. */
 export interface ToolDefinition<A extends z.ZodType> {
   name: string;
+  /** What the model is shown it as; `name` when absent. */
+  shownAs?: string;
   description: string;
   arguments: A;
   needsSandbox: boolean;
@@ -15,7 +17,7 @@ export function defineTool<A extends z.ZodType>(definition: ToolDefinition<A>): 
   const { $schema: _, ...parameters } = z.toJSONSchema(definition.arguments, { io: "input" });
   return {
     name: definition.name,
-    schema: { name: definition.name, description: definition.description, parameters },
+    schema: { name: definition.shownAs ?? definition.name, description: definition.description, parameters },
     needsSandbox: definition.needsSandbox,
     arguments: definition.arguments,
     call: (parsed, context) => definition.call(definition.arguments.parse(parsed), context),

@@ -6,6 +6,13 @@ export type EditResult = { text: string; line: number } | { problem: string };
 const NEAR_LINES_MAX = 5;
 const NEAR_CHARS_MAX = 120;
 const OCCURRENCES_NAMED_MAX = 10;
+/** More are not counted: a long text that overlaps itself would take minutes. */
+const OCCURRENCES_MAX = 1_000;
+/** Share of its words that a line has in common with the wanted one to be shown as near. */
+const ALIKE_MIN = 0.5;
+/** Lines that are compared word by word; it takes about 1 ms for 1,000. */
+const ALIKE_LINES_MAX = 20_000;
+const LINE_CHARS_MAX = 1_000;
 const SNIPPET_LINES = 3;
 
 /** Replaces `oldText` where it stands exactly once. Otherwise says where it stands, or what looks like it. */
@@ -17,8 +24,9 @@ export function replaceOnce(text: string, oldText: string, newText: string): Edi
   if (place === undefined) return { problem: `old_str does not occur in the file. ${nearLines(text, oldText)}` };
   if (places.length > 1) {
     const lines = places.slice(0, OCCURRENCES_NAMED_MAX).map((at) => lineOf(text, at));
+    const times = places.length < OCCURRENCES_MAX ? `${places.length}` : `${OCCURRENCES_MAX} or more`;
     return {
-      problem: `old_str occurs ${places.length} times, at lines ${lines.join(", ")}: add lines around it until it is unique`,
+      problem: `old_str occurs ${times} times, at lines ${lines.join(", ")}: add lines around it until it is unique`,
     };
   }
   return { text: text.slice(0, place) + newText + text.slice(place + oldText.length), line: lineOf(text, place) };
@@ -47,6 +55,13 @@ export function snippet(text: string, line: number, changedLines: number): strin
   return numbered(text, Math.max(1, line - SNIPPET_LINES), line + changedLines - 1 + SNIPPET_LINES);
 }
 
+/** How the lines of a text end: all with CRLF, some of them, or none. */
+export function lineEndsOf(text: string): "crlf" | "mixed" | "lf" {
+  const crlf = text.split("\r\n").length - 1;
+  if (crlf === 0) return "lf";
+  return crlf === text.split("\n").length - 1 ? "crlf" : "mixed";
+}
+
 /** The lines of a text; a newline at the end begins no further line. */
 export function linesOf(text: string): string[] {
   if (text === "") return [];
@@ -55,7 +70,10 @@ export function linesOf(text: string): string[] {
 
 function occurrences(text: string, part: string): number[] {
   const found: number[] = [];
-  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + part.length)) found.push(at);
+  // Those that overlap count too: of `aa` in `aaa` either could be meant.
+  for (let at = text.indexOf(part); at >= 0 && found.length < OCCURRENCES_MAX; at = text.indexOf(part, at + 1)) {
+    found.push(at);
+  }
   return found;
 }
 
@@ -65,7 +83,7 @@ function lineOf(text: string, at: number): number {
   return line;
 }
 
-/** Lines that equal a line of `wanted` but for spaces: most misses are wrong indentation. */
+/** Lines that equal a line of `wanted` but for spaces: most misses are wrong indentation. Else those that have most words of it. */
 function nearLines(text: string, wanted: string): string {
   const bare = (line: string) => line.replace(/\s+/g, "");
   const looked = new Set(
@@ -73,8 +91,25 @@ function nearLines(text: string, wanted: string): string {
       .map(bare)
       .filter((line) => line !== ""),
   );
-  const near = linesOf(text).flatMap((line, i) => (looked.has(bare(line)) ? [`${i + 1}: ${line}`] : []));
+  const lines = linesOf(text);
+  const same = lines.flatMap((line, i) => (looked.has(bare(line)) ? [`${i + 1}: ${line}`] : []));
+  const near = same.length > 0 ? same : alikeLines(lines, wanted);
   if (near.length === 0) return "No line of it is in the file; view the file first.";
   const shown = near.slice(0, NEAR_LINES_MAX).map((line) => line.slice(0, NEAR_CHARS_MAX));
   return `These lines come near, so compare spaces and the lines around:\n${shown.join("\n")}`;
+}
+
+/** Lines with half of the words of the first line of `wanted`, or more, the most alike first. */
+function alikeLines(lines: readonly string[], wanted: string): string[] {
+  const wordsOf = (line: string) => new Set(line.slice(0, LINE_CHARS_MAX).match(/\w+/g));
+  const words = linesOf(wanted)
+    .map(wordsOf)
+    .find((each) => each.size > 0);
+  if (words === undefined || lines.length > ALIKE_LINES_MAX) return [];
+  const scored = lines.flatMap((line, i) => {
+    const own = wordsOf(line);
+    const alike = words.intersection(own).size / Math.max(words.size, own.size);
+    return alike >= ALIKE_MIN ? [{ alike, shown: `${i + 1}: ${line}` }] : [];
+  });
+  return scored.sort((a, b) => b.alike - a.alike).map(({ shown }) => shown);
 }

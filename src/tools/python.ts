@@ -7,11 +7,11 @@ import { observe } from "./observation.ts";
 export const pythonTool = defineTool({
   name: "python",
   description:
-    "Runs Python code as a notebook cell: variables and imports are kept between calls, and the value of a last expression is shown. There is no network. The answer is what the code printed.",
+    "Runs Python code as a notebook cell: variables and imports are kept between calls, and the value of a last expression is shown. Open matplotlib figures are saved after each cell. The answer is what the code printed.",
   arguments: z.strictObject({ code: z.string().min(1).describe("the code, one line or several") }),
   needsSandbox: true,
-  async call({ code }, { sandbox, toolMs, signal }) {
+  async call({ code }, { sandbox, toolMs, attachments, signal }) {
     assert(sandbox !== null, "python is offered with a sandbox only");
-    return observe(await sandbox.python(code, { timeoutMs: toolMs, signal }));
+    return observe(await sandbox.python(code, { timeoutMs: toolMs, signal }), attachments);
   },
 });

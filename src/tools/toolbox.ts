@@ -2,14 +2,23 @@ import type { z } from "zod";
 import { assert } from "../errors.ts";
 import type { ToolSchema } from "../trajectory/message.ts";
 import { bashTool } from "./bash.ts";
-import { editTool } from "./edit.ts";
+import { bashInteractiveTool } from "./bash-interactive.ts";
+import { editTool, strReplaceEditorTool } from "./edit.ts";
 import { finishTool } from "./finish.ts";
 import { say } from "./observation.ts";
 import { pythonTool } from "./python.ts";
 import { thinkTool } from "./think.ts";
 import type { Tool, ToolAnswer, ToolContext } from "./tool.ts";
 
-const TOOLS: readonly Tool[] = [bashTool, pythonTool, editTool, thinkTool, finishTool];
+const TOOLS: readonly Tool[] = [
+  bashTool,
+  bashInteractiveTool,
+  pythonTool,
+  editTool,
+  strReplaceEditorTool,
+  thinkTool,
+  finishTool,
+];
 
 /** What is read of a tool's JSON Schema. */
 interface Accepted {
@@ -19,6 +28,14 @@ interface Accepted {
 
 /** Names that a task may ask for. */
 export const TOOL_NAMES: readonly string[] = TOOLS.map((tool) => tool.name);
+
+/** Two names of `names` that the model would be shown as one; null when there are none. */
+export function toolClash(names: readonly string[]): [string, string] | null {
+  const shown = TOOLS.filter((tool) => names.includes(tool.name));
+  const second = shown.find((tool, at) => shown.findIndex((each) => each.schema.name === tool.schema.name) < at);
+  const first = shown.find((tool) => tool.schema.name === second?.schema.name);
+  return first === undefined || second === undefined ? null : [first.name, second.name];
+}
 
 /** The tools of one job. */
 export interface Toolbox {
@@ -32,7 +49,7 @@ export interface Toolbox {
   call(name: string, argumentsJson: string, context: ToolContext): Promise<ToolAnswer>;
 }
 
-/** The tools of `names`, in that order; every name must be one of `TOOL_NAMES`. */
+/** The tools of `names`, in that order; every name must be one of `TOOL_NAMES`, and no two may clash. */
 export function createToolbox(names: readonly string[]): Toolbox {
   const tools = [...new Set(names)].map((name) => {
     const tool = TOOLS.find((each) => each.name === name);
@@ -43,7 +60,7 @@ export function createToolbox(names: readonly string[]): Toolbox {
     schemas: tools.map((tool) => tool.schema),
     needsSandbox: tools.some((tool) => tool.needsSandbox),
     async call(name, argumentsJson, context) {
-      const tool = tools.find((each) => each.name === name);
+      const tool = tools.find((each) => each.schema.name === name);
       if (tool === undefined) return say(`There is no tool ${quoted(name)}. ${listOf(tools)}`);
       if (tool.needsSandbox && context.sandbox === null)
         return say(`${name} cannot be used: this task has no sandbox.`);
@@ -59,12 +76,12 @@ function parse(tool: Tool, argumentsJson: string): { value: unknown } | { proble
     json = argumentsJson.trim() === "" ? {} : JSON.parse(argumentsJson);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { problem: `The arguments of ${tool.name} are not JSON (${why}). ${usage(tool)}` };
+    return { problem: `The arguments of ${tool.schema.name} are not JSON (${why}). ${usage(tool)}` };
   }
   const checked = tool.arguments.safeParse(json);
   // The arguments as they were: the tool parses them itself.
   if (checked.success) return { value: json };
-  return { problem: `The arguments of ${tool.name} are wrong: ${faults(checked.error)}. ${usage(tool)}` };
+  return { problem: `The arguments of ${tool.schema.name} are wrong: ${faults(checked.error)}. ${usage(tool)}` };
 }
 
 function faults(error: z.ZodError): string {
@@ -83,7 +100,9 @@ function usage(tool: Tool): string {
 }
 
 function listOf(tools: readonly Tool[]): string {
-  return tools.length === 0 ? "This task has no tools." : `There are ${tools.map((tool) => tool.name).join(", ")}.`;
+  return tools.length === 0
+    ? "This task has no tools."
+    : `There are ${tools.map((tool) => tool.schema.name).join(", ")}.`;
 }
 
 function quoted(name: string): string {

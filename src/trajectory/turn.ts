@@ -17,8 +17,13 @@ export interface ToolResult {
   output: string;
   /** Null where the tool has no exit code (think, finish, edit) or the process never ended by itself. */
   exitCode: number | null;
+  /** The signal that ended the command, as its shell told it; null when none did. */
+  signal: string | null;
   timedOut: boolean;
+  /** Whether the command wrote more than `output` shows. */
   truncated: boolean;
+  /** Names of the files that it left beside its output: the whole of a truncated one, and figures. */
+  artifacts: readonly string[];
   ms: number;
 }
 

@@ -44,6 +44,18 @@ for folder in /usr/lib/*-linux-gnu; do
 done
 exec "$@"`;
 
+/** A user namespace in which no further one can be made: the setting binds those below it alone. */
+const WITHOUT_NAMESPACES = [
+  "/usr/bin/unshare",
+  "--user",
+  "--map-current-user",
+  "--keep-caps",
+  "/bin/sh",
+  "-c",
+  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"',
+  "sh",
+];
+
 describe.skipIf(binary.path === null || !isRoot)("the binary on a machine without a compiler", () => {
   test("confines sandboxes all the same", async () => {
     using home = aHome(binary.path ?? "", 0);
@@ -82,6 +94,29 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
     expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining(bundledBwrapPath(home.data)) });
     expect(out).toContain("bubblewrap used: the one inside this program, unpacked");
     expect(statSync(home.data).mode & 0o007).toBe(0);
+  });
+
+  test("says what to do where user namespaces are off, and serves nothing there", async () => {
+    const tried = async (...args: string[]) => {
+      const command = home.command(...args);
+      const child = Bun.spawn(command.toSpliced(command.length - args.length - 1, 0, ...WITHOUT_NAMESPACES), {
+        cwd: home.folder,
+        env: home.env,
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+      return { out, err, code: await child.exited };
+    };
+    const doctor = await tried("doctor");
+    expect([doctor.code, doctor.err]).toEqual([1, ""]);
+    expect(doctor.out).toContain("no server starts here");
+    // Root, alone in its namespace, cannot even become the sandboxes' user.
+    const fix = uid === 0 ? "/proc/self/uid_map" : "-> sysctl -w user.max_user_namespaces=65536";
+    expect(doctor.out).toContain(fix);
+    const serve = await tried("serve", "--port", "0");
+    expect(serve.code).not.toBe(0);
+    expect(serve.err).toMatch(/user namespaces|doctor/);
+    expect(serve.err).not.toContain("    at ");
   });
 
   test("replaces an unpacked bubblewrap whose bytes are not its own", async () => {

@@ -38,7 +38,16 @@ function aForest(): TurnRecord[] {
 
 function exported(turns: readonly TurnRecord[]): NativeTrajectory {
   const job = { id: "job_1", taskId: "t", outcome: anOutcome() } as Job;
-  const stored = { id: "trj_1", job, attemptId: "att_1", messages: [], tools: [], toolResults: [], model: null };
+  const stored = {
+    id: "trj_1",
+    job,
+    attemptId: "att_1",
+    messages: [],
+    tools: [],
+    network: null,
+    toolResults: [],
+    model: null,
+  };
   const wire = trajectoryToWire({ ...stored, turns, branches: assemble(turns), evaluation: null });
   return NativeTrajectory.parse(JSON.parse(JSON.stringify(wire)));
 }

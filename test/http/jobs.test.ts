@@ -257,7 +257,7 @@ describe("GET /v1/jobs/{id}/trajectory", () => {
     await submitOne(store);
     const at = await bringTo(store, "running");
     await store.saveTurn({ ...at, record: aTurn() });
-    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()] });
+    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()], files: [] });
     const early = await ask("GET", `/v1/jobs/${at.jobId}/trajectory`);
     expect(early).toMatchObject({ status: 409, body: { reason: "job_unfinished" } });
     const partial = await ask("GET", `/v1/jobs/${at.jobId}/trajectory?partial=true`);
@@ -270,7 +270,21 @@ describe("GET /v1/jobs/{id}/trajectory", () => {
           {
             token_ids: [11, 12, 13, 21, 22],
             loss_mask: [0, 0, 0, 1, 1],
-            turns: [{ tool_results: [{ call_id: "call_1", output: "2\n", exit_code: 0, timed_out: false, ms: 12 }] }],
+            turns: [
+              {
+                tool_results: [
+                  {
+                    call_id: "call_1",
+                    output: "2\n",
+                    exit_code: 0,
+                    signal: null,
+                    timed_out: false,
+                    artifacts: [],
+                    ms: 12,
+                  },
+                ],
+              },
+            ],
           },
         ],
         messages: [

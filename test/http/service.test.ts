@@ -116,6 +116,6 @@ describe("GET /v1/handlers and /v1/images", () => {
       },
     ]);
     const images = await (await opened.app.request("/v1/images")).json();
-    expect(images).toEqual([{ name: "host", id: "abc", source: "host" }]);
+    expect(images).toEqual([{ name: "host", id: "abc", source: "host", bytes: null, in_use: 2, last_used_at: null }]);
   });
 });

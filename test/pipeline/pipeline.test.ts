@@ -68,6 +68,46 @@ describe("Pipeline", () => {
     expect(await leftSince(before)).toEqual(NOTHING);
   });
 
+  test("keeps the whole of a long tool output as an artifact, which the grader does not get", async () => {
+    const flood = "for i in $(seq 1 9999); do printf '%s\\0\\n' $i; done";
+    const task = {
+      ...A_SHELL_TASK,
+      eval: { command: ["sh", "-c", "ls /workspace | grep -q output- && echo 0 || echo 1"] },
+    };
+    await using at = await aPipeline({ models: [byTurn([bash(`echo x > out.txt; ${flood}`), bash("echo short")])] });
+    const [jobId = ""] = await at.submit(task);
+    const job = await at.finish(jobId);
+    expect(job.outcome).toMatchObject({ status: "completed", reward: 1 });
+    const whole = Array.from({ length: 9_999 }, (_, i) => `${i + 1}\0\n`).join("");
+    expect(job.artifacts).toEqual([
+      { name: "out.txt", bytes: 2 },
+      { name: "output-0-1.txt", bytes: whole.length },
+    ]);
+    expect(Buffer.from((await at.store.artifact(jobId, "output-0-1.txt")) ?? []).toString()).toBe(whole);
+    const stored = await at.store.trajectory(jobId);
+    expect(stored?.toolResults.slice(0, 2)).toMatchObject([
+      [{ truncated: true, signal: null, artifacts: ["output-0-1.txt"] }],
+      [{ truncated: false, output: "short\n", artifacts: [] }],
+    ]);
+    expect(stored?.toolResults[0]?.[0]?.output).toContain(
+      `[all ${whole.length} bytes are kept outside as output-0-1.txt]`,
+    );
+  });
+
+  test("lets an agent answer a program that asks, on a terminal", async () => {
+    const call = (args: Record<string, unknown>) =>
+      `<tool_call>${JSON.stringify({ name: "bash", arguments: args })}</tool_call>`;
+    const ask = "read -p 'Word? ' word; echo $word > out.txt";
+    const turns = [call({ command: ask }), call({ command: "done", is_input: true })];
+    const task = { ...A_SHELL_TASK, tool_format: "hermes", tools: ["bash_interactive"], limits: { tool_ms: 1_000 } };
+    await using at = await aPipeline({ models: [byTurn(turns)] });
+    const [jobId = ""] = await at.submit(task);
+    expect((await at.finish(jobId)).outcome).toMatchObject({ status: "completed", reward: 1 });
+    const stored = await at.store.trajectory(jobId);
+    expect(stored?.tools.map((tool) => tool.name)).toEqual(["bash"]);
+    expect(stored?.toolResults[0]?.[0]?.output).toStartWith("Word? \n[The command still runs after 1000 ms.");
+  });
+
   test.each([
     ["turns_max", { turnsMax: 2 }, bash("true")],
     ["tokens_max", { tokensMax: 5 }, "a very long answer"],

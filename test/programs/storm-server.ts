@@ -9,6 +9,7 @@ import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
 import { fixedCatalog } from "../../src/sandbox/image.ts";
+import { resolveHost } from "../../src/sandbox/network/addresses.ts";
 
 const IN_FLIGHT = 16;
 const LIVE_MAX = 40;
@@ -22,6 +23,10 @@ const host = createSandboxHost({
   bwrapPath,
   sandboxUid: process.getuid?.() === 0 ? 61_234 : null,
   images: fixedCatalog([createHostImage({ usrLocal: false })]),
+  network: { admitted: [], resolve: resolveHost },
+  groups: null,
+  snapshots: null,
+  warmMax: 0,
   clock: systemClock,
   log: silentLog,
   sandboxesMax: 100,

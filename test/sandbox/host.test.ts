@@ -6,8 +6,7 @@ import { silentLog } from "../../src/log.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
 import { fixedCatalog } from "../../src/sandbox/image.ts";
-import { findPrograms, inspectMachine } from "../../src/sandbox/probe.ts";
-import { seccompFilter } from "../../src/sandbox/seccomp.ts";
+import { resolveHost } from "../../src/sandbox/network/addresses.ts";
 import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
 import { eventually, leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { TEST_LIMITS, testSandboxHost } from "../support/sandbox-host.ts";
@@ -22,6 +21,10 @@ function hostWith(changes: object) {
     bwrapPath: "/nowhere/bwrap",
     sandboxUid: TEST_SANDBOX_UID,
     images: fixedCatalog([createHostImage({ usrLocal: false })]),
+    network: { admitted: [], resolve: resolveHost },
+    groups: null,
+    snapshots: null,
+    warmMax: 0,
     clock: systemClock,
     log: silentLog,
     sandboxesMax: 2,
@@ -151,48 +154,4 @@ describe("createHostImage", () => {
     const result = await box.shell(commands, { timeoutMs: 10_000, signal: never });
     expect(result.output).toEndWith("b\nroot\nfirst\n");
   });
-});
-
-describe("findPrograms", () => {
-  test("names what is missing and the packages that bring it, each once", () => {
-    expect(findPrograms({ "/nowhere/a": "some-package", "/nowhere/b": "some-package", "/bin/sh": "dash" })).toEqual({
-      check: "programs",
-      ok: false,
-      detail: "/nowhere/a, /nowhere/b missing",
-      fix: "apt-get install some-package",
-    });
-  });
-});
-
-describe("inspectMachine", () => {
-  test("names what is missing with the command that mends it", async () => {
-    const findings = await inspectMachine(null, TEST_SANDBOX_UID);
-    const bwrap = findings.find((finding) => finding.check === "bubblewrap");
-    expect(bwrap).toMatchObject({ ok: false });
-    expect(bwrap?.fix).toContain("scripts/setup/bubblewrap.ts");
-    expect(findings.filter((finding) => finding.ok && finding.fix !== null)).toEqual([]);
-  });
-});
-
-describe("seccompFilter", () => {
-  test.each(["x64", "arm64"] as const)(
-    "is a valid program on %s: every jump stays inside, every path returns",
-    (arch) => {
-      const bytes = seccompFilter(arch);
-      const view = new DataView(bytes.buffer);
-      const count = bytes.length / 8;
-      const [jump, returns] = [0x05, 0x06];
-      for (let i = 0; i < count; i += 1) {
-        const [code, ifTrue, ifFalse] = [
-          view.getUint16(i * 8, true),
-          view.getUint8(i * 8 + 2),
-          view.getUint8(i * 8 + 3),
-        ];
-        if (code === jump) expect(i + 1 + view.getUint32(i * 8 + 4, true)).toBeLessThan(count);
-        else if (code !== returns) expect(i + 1 + Math.max(ifTrue, ifFalse)).toBeLessThan(count);
-      }
-      expect(view.getUint16((count - 1) * 8, true)).toBe(returns);
-      expect(count).toBeLessThan(4_096);
-    },
-  );
 });

@@ -201,7 +201,7 @@ describe("trajectory", () => {
     const at = await bringTo(store, "running");
     const second = aTurn({ index: 1, drift: "fork", branch: 1, parent: 0, contextStart: 2, stopReason: "\n\n" });
     await store.saveTurn({ ...at, record: aTurn() });
-    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()] });
+    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()], files: [] });
     await store.saveTurn({ ...at, record: second });
     expect(await store.trajectory(at.jobId)).toMatchObject({
       attemptId: at.attemptId,
@@ -238,11 +238,36 @@ describe("trajectory", () => {
     expect(await opened.store.trajectory("job_none")).toBeNull();
   });
 
+  test("gives EVAL the files of the sandbox, not those of tools, and prefers them where both have a name", async () => {
+    await using opened = await aStore();
+    const { store } = opened;
+    await submitOne(store);
+    const at = await bringTo(store, "running");
+    await store.saveTurn({ ...at, record: aTurn() });
+    const file = (name: string, text: string) => ({ name, bytes: Buffer.from(text) });
+    const files = [file("output-0-1.txt", "all of it"), file("figure-0-1-1.png", "PNG")];
+    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()], files });
+    const carry = { answer: "2", artifacts: [file("a.txt", "a"), file("output-0-1.txt", "the agent's own")] };
+    await store.endRun(aRunEnd(at, { carry }));
+    const claimed = await store.claimAwaitingEval();
+    const carried = claimed?.carry?.artifacts.map(({ name, bytes }) => [name, Buffer.from(bytes).toString()]);
+    expect(carried).toEqual([
+      ["a.txt", "a"],
+      ["output-0-1.txt", "the agent's own"],
+    ]);
+    expect((await theJob(store, at.jobId)).artifacts).toEqual([
+      { name: "a.txt", bytes: 1 },
+      { name: "figure-0-1-1.png", bytes: 3 },
+      { name: "output-0-1.txt", bytes: 15 },
+    ]);
+    expect(Buffer.from((await store.artifact(at.jobId, "figure-0-1-1.png")) ?? []).toString()).toBe("PNG");
+  });
+
   test("refuses tool answers to a turn that was not saved", async () => {
     await using opened = await aStore();
     await submitOne(opened.store);
     const at = await bringTo(opened.store, "running");
-    const early = opened.store.saveToolResults({ ...at, turn: 0, results: [aToolResult()] });
+    const early = opened.store.saveToolResults({ ...at, turn: 0, results: [aToolResult()], files: [] });
     expect((await rejectionOf(early)).message).toContain("was saved before its tools answered");
   });
 });

@@ -57,7 +57,7 @@ describe("events", () => {
     await submitOne(store);
     const at = await bringTo(store, "running");
     await store.saveTurn({ ...at, record: aTurn({ index: 0 }) });
-    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()] });
+    await store.saveToolResults({ ...at, turn: 0, results: [aToolResult()], files: [] });
     await store.requestCancel(at.jobId);
     await store.endCancelled({ ...at, stage: "run", run: null });
     const events = await store.events({ jobId: at.jobId, after: 0, limit: 100 });

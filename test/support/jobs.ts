@@ -88,8 +88,10 @@ export function aToolResult(over: Partial<ToolResult> = {}): ToolResult {
     tool: "python",
     output: "2\n",
     exitCode: 0,
+    signal: null,
     timedOut: false,
     truncated: false,
+    artifacts: [],
     ms: 12,
     ...over,
   };
@@ -124,6 +126,7 @@ export function aRunEnd(job: { jobId: string; attemptId: string }, over: Partial
       { role: "assistant", content: "2" },
     ],
     tools: [],
+    network: null,
     branches: [aBranch()],
     model: { tokenizerHash: "tok", templateHash: "tpl", renderer: "local", logprobsMode: "processed" },
     outcome: anOutcome(),

@@ -23,6 +23,7 @@ const LIMITS: PipelineLimits = {
   readyMax: 2,
   sandboxesMax: 12,
   evalReserve: 4,
+  limitsMax: {},
 };
 
 export interface PipelineOptions {

@@ -2,10 +2,12 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import { RequestError } from "../../src/errors.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { AppDeps } from "../../src/http/deps.ts";
+import { DEFAULT_LIMITS } from "../../src/job/limits.ts";
 import type { Backends, BackendView } from "../../src/llm/backends.ts";
 import type { Log } from "../../src/log.ts";
 import { silentLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
+import type { ImageBuilds } from "../../src/pipeline/image-builds.ts";
 import type { Rollouts } from "../../src/pipeline/rollouts.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aSetClock, aStore, type SetClock } from "./store.ts";
@@ -22,6 +24,7 @@ export async function anApp(over: Partial<AppDeps> = {}) {
     store,
     rollouts: fakeRollouts(store, clock),
     backends: fakeBackends(clock),
+    imageBuilds: noImageBuilds,
     metrics,
     auth: { boundHost: "127.0.0.1", allowedHosts: [], tokens: null },
     clock,
@@ -118,13 +121,31 @@ function fakeRollouts(store: Store, clock: SetClock): Rollouts {
         taskSchema: { type: "object" },
       },
     ],
-    images: () => [{ name: "host", id: "abc", source: "host" }],
+    limitDefaults: () => DEFAULT_LIMITS,
+    images: () => [{ name: "host", id: "abc", source: "host", bytes: null, inUse: 2, lastUsedAtMs: null }],
     status: () => ({
       pools: { init: { slots: 4, busy: 0 }, run: { slots: 8, busy: 1 }, eval: { slots: 2, busy: 0 } },
       ready: 0,
-      sandboxes: { live: 3, max: 16, evalReserve: 2 },
+      sandboxes: {
+        live: 3,
+        warm: 0,
+        max: 16,
+        evalReserve: 2,
+        enforcement: { memory: "process", cpuShared: false, groups: [] },
+      },
     }),
   };
+}
+
+/** For tests that build no image. */
+const noImageBuilds: ImageBuilds = {
+  start: () => unexpected("a build"),
+  build: () => null,
+  remove: () => unexpected("a removal"),
+};
+
+function unexpected(what: string): never {
+  throw new Error(`${what} was asked for`);
 }
 
 function fakeBackends(clock: SetClock): Backends {

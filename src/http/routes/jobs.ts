@@ -79,7 +79,7 @@ export function addJobRoutes(app: OpenAPIHono, deps: AppDeps): void {
     {
       method: "get",
       path: "/v1/jobs/{id}/artifacts/{name}",
-      summary: "Bytes of a file that RUN left",
+      summary: "Bytes of a file that RUN left, or that a tool kept: a whole output, a figure",
       tag,
       answers: { 200: z.string().openapi({ format: "binary" }) },
       problems: [404],
@@ -103,7 +103,7 @@ async function submit(c: Context, { rollouts, backends }: AppDeps): Promise<Resp
   const submission = {
     tasks: tasksOf(value),
     n: value.n,
-    request: toJobRequest(value, [...models]),
+    request: toJobRequest(value, { models: [...models], limits: rollouts.limitDefaults() }),
     idempotency: key === undefined ? null : { key, bodyHash },
   };
   const { groups, repeated } = await rollouts.submit(submission).catch((error: unknown) => {

@@ -9,7 +9,7 @@ import { backendToWire } from "../to-wire.ts";
 const tag = "service";
 const anything = z.record(z.string(), z.unknown());
 
-/** What the server is doing and can do: status, probes, metrics, handlers, images. */
+/** What the server is doing and can do: status, probes, metrics, handlers. */
 export function addServiceRoutes(app: OpenAPIHono, deps: AppDeps): void {
   const { rollouts, metrics } = deps;
   mount(
@@ -71,17 +71,6 @@ export function addServiceRoutes(app: OpenAPIHono, deps: AppDeps): void {
         })),
       ),
   );
-  mount(
-    app,
-    {
-      method: "get",
-      path: "/v1/images",
-      summary: "Root filesystems for sandboxes",
-      tag,
-      answers: { 200: z.array(anything) },
-    },
-    (c) => c.json(rollouts.images().map(({ name, id, source }) => ({ name, id, source }))),
-  );
 }
 
 async function readStatus(deps: AppDeps) {
@@ -100,7 +89,10 @@ async function readStatus(deps: AppDeps) {
     pools: status.pools,
     sandboxes: {
       live: status.sandboxes.live,
+      warm: status.sandboxes.warm,
       ready: status.ready,
+      memory_limit_of: status.sandboxes.enforcement.memory,
+      cpu_shared: status.sandboxes.enforcement.cpuShared,
       budget: { max: status.sandboxes.max, eval_reserve: status.sandboxes.evalReserve },
     },
     backends: backends.list().map((view) => {

@@ -1,4 +1,4 @@
-import { asc, desc, eq, sql } from "drizzle-orm";
+import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { assert } from "../../errors.ts";
 import { newId } from "../../ids.ts";
 import type { Carry } from "../../job/job.ts";
@@ -47,7 +47,7 @@ function readCarry(context: VerbContext, attemptId: string): Carry {
   const files = context.db
     .select({ name: artifacts.name, bytes: artifacts.content })
     .from(artifacts)
-    .where(eq(artifacts.attemptId, attemptId))
+    .where(and(eq(artifacts.attemptId, attemptId), eq(artifacts.fromTool, false)))
     .orderBy(asc(artifacts.name))
     .all();
   return { answer: attempt.carry.answer, artifacts: files };

@@ -28,6 +28,7 @@ export function readTrajectory(context: VerbContext, jobId: string): StoredTraje
     attemptId,
     messages: attempt.messages ?? [],
     tools: attempt.tools ?? [],
+    network: attempt.network,
     turns: turnRows.map(fromTurnRow),
     toolResults: turnRows.map((row) => row.toolResults ?? []),
     branches: branchRows.map(fromBranchRow),

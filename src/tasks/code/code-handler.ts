@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { Verdict } from "../../job/job.ts";
+import { sandboxLimitsOf } from "../../job/limits.ts";
 import type { Task } from "../../job/task.ts";
 import { LIMITS } from "../../limits.ts";
 import { taskReference } from "../artifacts.ts";
@@ -39,12 +40,11 @@ export function createCodeHandler(clock: Clock): Handler {
     async evaluate(context) {
       const solution = findSolution(context.task, context.carry);
       if (solution === null) return verdict(context.task, null, []);
-      const { memoryBytes, diskBytes, pidsMax, evalMs } = context.limits;
       const candidate = {
         solution,
         image: context.task.image,
-        limits: { memoryBytes, diskBytes, pidsMax },
-        timeMs: evalMs * CANDIDATE_SHARE,
+        limits: sandboxLimitsOf(context.limits),
+        timeMs: context.limits.evalMs * CANDIDATE_SHARE,
       };
       return verdict(context.task, solution, await runTests(context, candidate, clock));
     },

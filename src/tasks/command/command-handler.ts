@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RolloutError } from "../../errors.ts";
 import type { Verdict } from "../../job/job.ts";
+import { sandboxLimitsOf } from "../../job/limits.ts";
 import { LIMITS } from "../../limits.ts";
 import type { SandboxFile } from "../../sandbox/sandbox.ts";
 import { ArtifactPaths, artifactPath, taskReference, toSandboxFile } from "../artifacts.ts";
@@ -46,10 +47,9 @@ export const commandHandler: Handler = {
 
   async evaluate(context) {
     const files = graderFiles(context);
-    const { memoryBytes, diskBytes, pidsMax } = context.limits;
     const argv = context.task.eval?.command ?? [];
     await using program = await context.sandboxes.start(
-      { image: context.task.image, limits: { memoryBytes, diskBytes, pidsMax }, argv, files },
+      { image: context.task.image, limits: sandboxLimitsOf(context.limits), argv, files },
       context.signal,
     );
     program.closeStdin();

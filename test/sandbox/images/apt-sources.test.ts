@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseListFile, parseSourcesFile, securityMirror } from "../../scripts/setup/apt-sources.ts";
+import { parseListFile, parseSourcesFile, securityMirror } from "../../../src/sandbox/images/apt-sources.ts";
 
 describe("parseListFile", () => {
   test("reads entries with and without options and skips comments and other lines", () => {

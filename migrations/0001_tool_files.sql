@@ -1,0 +1,1 @@
+ALTER TABLE `artifacts` ADD `from_tool` integer DEFAULT false NOT NULL;

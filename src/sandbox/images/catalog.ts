@@ -1,0 +1,65 @@
+import type { ImageCatalog, ImageInfo, ImageLease, SandboxImage } from "../image.ts";
+import { fixedCatalog } from "../image.ts";
+import type { Manifest } from "./manifest.ts";
+import type { ImageStore } from "./store.ts";
+
+/** Files that tell the machine's name to programs; an image brings those of another. */
+const OWN_NAMES = [
+  { path: "/etc/hosts", text: "127.0.0.1 localhost sandbox\n::1 localhost\n" },
+  { path: "/etc/hostname", text: "sandbox\n" },
+];
+
+/** The image `host`, and what the store holds at the moment it is asked: what another process builds is there at once. */
+export function createImageCatalog(host: SandboxImage, store: ImageStore): ImageCatalog {
+  const fixed = fixedCatalog([host]);
+  return {
+    list: () => [
+      ...fixed.list(),
+      ...[...store.names()].flatMap(([name, id]) => describeImage(host, store, { name, id })),
+    ],
+    lease(name): ImageLease | null {
+      const own = fixed.lease(name);
+      if (own !== null) return own;
+      const lease = store.lease(idOf(name, host));
+      if (lease === null) return null;
+      return { image: toSandboxImage(host, name, lease), release: () => lease.release() };
+    },
+  };
+}
+
+function describeImage(host: SandboxImage, store: ImageStore, { name, id }: { name: string; id: string }): ImageInfo[] {
+  const manifest = store.manifest(id);
+  if (manifest === null) return []; // removed since
+  return [
+    {
+      name,
+      id: idOnHost(manifest, host),
+      source: manifest.source,
+      bytes: manifest.bytes,
+      inUse: store.inUse(id),
+      lastUsedAtMs: store.lastUsedAtMs(id),
+    },
+  ];
+}
+
+/** A layer lies on the host, so where the host has changed since, what a sandbox sees has too. */
+export function idOnHost({ id, baseId }: Manifest, host: SandboxImage): string {
+  return baseId === null || baseId === host.id ? id : `${id}+${host.id}`;
+}
+
+/** What the store knows of an id that `idOnHost` gave; a name is left as it is. */
+function idOf(name: string, host: SandboxImage): string {
+  const suffix = `+${host.id}`;
+  return name.endsWith(suffix) ? name.slice(0, -suffix.length) : name;
+}
+
+function toSandboxImage(
+  host: SandboxImage,
+  name: string,
+  { manifest, folder }: { manifest: Manifest; folder: string },
+): SandboxImage {
+  const { kind, source, path, env, uid, cwd } = manifest;
+  const own = { name, id: idOnHost(manifest, host), source, path, env, uid, cwd };
+  if (kind === "root") return { ...own, lower: [folder], mounts: [], files: OWN_NAMES, pretendsOwners: uid === 0 };
+  return { ...own, lower: host.lower, mounts: [...host.mounts, "--ro-bind", folder, "/usr/local"], files: host.files };
+}

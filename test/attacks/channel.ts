@@ -1,0 +1,107 @@
+import { type Attack, never, py, sh } from "./attack.ts";
+
+const IN_STEP = { ends: true, exitCode: 3 };
+
+/** After `command`, the next one's output and exit code are its own. */
+function inStep(name: string, { tries, command }: { tries: string; command: string }): Attack {
+  return {
+    name,
+    tries,
+    must: "the next command's output and exit code are its own",
+    contained: IN_STEP,
+    async run({ open }) {
+      const sandbox = await open();
+      await sh(sandbox, command, 3_000);
+      const next = await sandbox.shell("echo second; (exit 3)", { timeoutMs: 5_000, signal: never });
+      // What a process in the background wrote meanwhile may come first.
+      return { ends: next.output.endsWith("second\n"), exitCode: next.exitCode };
+    },
+  };
+}
+
+/** Forging or breaking what passes between the server and the tools. What is forged is the agent's own observation. */
+export const CHANNEL: readonly Attack[] = [
+  inStep("forged marks", {
+    tries: "ends of commands that it writes itself",
+    command: "for i in $(seq 200); do printf '\\n\\036%032x 0\\036' $i; done; printf '\\036\\036\\n\\036 0\\036'",
+  }),
+  inStep("forged marks from behind", {
+    tries: "marks that come when the command is over",
+    command: "(sleep 0.2; for i in $(seq 50); do printf '\\n\\036%032x 0\\036' $i >/proc/$$/fd/9; done) & sleep 0.5",
+  }),
+  inStep("the mark read from its shell's memory", {
+    tries: "the nonce of its own command, from /proc/$$/mem, written with another exit code",
+    command: `python3 - <<'END'
+import os, re
+found = set()
+for line in open(f"/proc/{os.getppid()}/maps"):
+    span, access = line.split()[:2]
+    if access[0] != "r" or "[v" in line: continue
+    start, end = (int(part, 16) for part in span.split("-"))
+    with open(f"/proc/{os.getppid()}/mem", "rb", 0) as memory:
+        memory.seek(start)
+        try: found |= set(re.findall(rb"036%s %s.036' ([0-9a-zA-Z_-]{8,64})", memory.read(min(end - start, 1 << 24))))
+        except OSError: pass
+with open(f"/proc/{os.getppid()}/fd/9", "wb", 0) as out:
+    for nonce in found: out.write(b"\\n\\x1e" + nonce + b" 0\\x1e")
+END
+(exit 9)`,
+  }),
+  inStep("output without an end", {
+    tries: "a writer that goes on when the command is over",
+    command: "yes & sleep 0.2; kill %1",
+  }),
+  inStep("bytes that are no text", {
+    tries: "every byte, control codes, broken UTF-8, no newline at the end",
+    command: "head -c 100000 /dev/urandom; printf '\\000\\036\\377\\033[2J\\033c'",
+  }),
+  inStep("a changed prompt and terminal", {
+    tries: "text that the shell writes by itself between two commands",
+    command: "PS1='$(echo evil)'; PS0=evil; PROMPT_COMMAND='echo evil'; stty raw 2>/dev/null; reset 2>/dev/null",
+  }),
+  inStep("readonly names", {
+    tries: "names that the session sets, made unsettable",
+    command: "readonly PS1 PS0 PROMPT_COMMAND IFS 2>/dev/null; IFS=x; set -e; set -u; set -f; set -n 2>/dev/null; true",
+  }),
+  {
+    name: "the Python worker's own descriptors",
+    tries: "answers that it writes for the worker, and requests that it reads before it",
+    must: "the next cell's output is its own",
+    contained: "second",
+    async run({ open }) {
+      const sandbox = await open();
+      const code = `
+import os
+for fd in range(3, 256):
+    for word in (b"\\n\\x1e" + b"0" * 32 + b" 0\\x1e", b"garbage\\n"):
+        try: os.set_blocking(fd, False); os.write(fd, word)
+        except OSError: pass
+    try: os.close(fd)
+    except OSError: pass`;
+      await py(sandbox, code, 3_000);
+      return py(sandbox, "print('second')");
+    },
+  },
+  {
+    name: "a patched Python worker",
+    tries: "the functions with which the worker answers, replaced",
+    must: "the next cell's output is its own",
+    contained: "second",
+    async run({ open }) {
+      const sandbox = await open();
+      const code = `
+import builtins, gc, json, os, sys
+os.write = lambda *a: 0
+json.loads = lambda *a: {"code": "print('evil')", "nonce": "x"}
+builtins.print = lambda *a, **k: None
+for each in gc.get_objects():
+    if isinstance(each, dict) and "answer" in each and "requests" in each:
+        each["answer"] = lambda *a: None
+sys.exit(0)`;
+      await py(sandbox, code, 3_000);
+      await py(sandbox, "x = 1", 3_000);
+      await py(sandbox, "import os; os._exit(0)", 3_000);
+      return py(sandbox, "print('second')");
+    },
+  },
+];
