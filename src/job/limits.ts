@@ -18,7 +18,11 @@ export const JobLimits = z.strictObject({
   inodesMax: z.int().min(1_000).max(100_000_000).describe("files and folders that the sandbox makes"),
   pidsMax: z.int().min(8).max(32_768).describe("processes and threads of the sandbox"),
   openFilesMax: z.int().min(64).max(1_048_576).describe("descriptors of one process"),
-  fileBytes: z.int().min(1_048_576).max(1_099_511_627_776).describe("one file that the sandbox writes, bytes"),
+  fileBytes: z
+    .int()
+    .min(1_048_576)
+    .max(1_099_511_627_776)
+    .describe("one file that the sandbox writes, bytes; never more than its disk"),
   cpuMs: z.int().min(1_000).max(604_800_000).describe("processor time of one process, ms, rounded up to seconds"),
 });
 export type JobLimits = z.infer<typeof JobLimits>;
@@ -36,7 +40,7 @@ export const DEFAULT_LIMITS: JobLimits = {
   inodesMax: 100_000,
   pidsMax: 256,
   openFilesMax: 4_096,
-  fileBytes: 1_073_741_824,
+  fileBytes: 1_099_511_627_776,
   cpuMs: 3_600_000,
 };
 
@@ -74,13 +78,13 @@ export function limitsAbove(limits: JobLimits, max: LimitsMax): { key: string; m
   });
 }
 
-/** Those that a sandbox is started with; defaults for what a job of an earlier version does not have. */
+/** Those that a sandbox is started with; a longer file than the disk could only be a hole. Defaults for what a job of an earlier version does not have. */
 export function sandboxLimitsOf(limits: JobLimits) {
   const { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs } = {
     ...DEFAULT_LIMITS,
     ...limits,
   };
-  return { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs };
+  return { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes: Math.min(fileBytes, diskBytes), cpuMs };
 }
 
 function maxOf(max: LimitsMax, key: string): number | undefined {

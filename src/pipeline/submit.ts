@@ -20,6 +20,7 @@ export interface SubmitChecks {
  * reason is that of the first. Nothing is stored then.
  */
 export function planSubmission(submission: Submission, checks: SubmitChecks): NewGroup[] {
+  checkMaxima(submission.request.limits, checks.limitsMax, "field_invalid");
   const groups: NewGroup[] = [];
   const faults: InputFault[] = [];
   let first: RequestError | null = null;
@@ -49,7 +50,7 @@ function planGroup(raw: unknown, submission: Submission, checks: SubmitChecks): 
   checkImage(task, checks.images);
   checkTools(handler.setup(task).tools);
   const limits = mergeLimits(submission.request.limits, task);
-  checkMaxima(limits, checks.limitsMax);
+  checkMaxima(limits, checks.limitsMax, "task_invalid");
   return {
     taskId: task.id,
     handler: handler.name,
@@ -77,13 +78,13 @@ function mergeLimits(limits: JobLimits, task: Task): JobLimits {
 }
 
 /** Whoever runs the server says what its machine can bear. */
-function checkMaxima(limits: JobLimits, max: LimitsMax): void {
+function checkMaxima(limits: JobLimits, max: LimitsMax, reason: "field_invalid" | "task_invalid"): void {
   const faults = limitsAbove(limits, max).map(({ key, max: bound }) => ({
     path: `limits.${toSnake(key)}`,
     message: `is above this server's maximum of ${bound}`,
     accepted: `at most ${bound}`,
   }));
-  if (faults.length > 0) throw new RequestError("task_invalid", "limits above the server's maxima", faults);
+  if (faults.length > 0) throw new RequestError(reason, "limits above the server's maxima", faults);
 }
 
 function checkImage(task: Task, images: readonly string[]): void {

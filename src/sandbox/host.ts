@@ -188,7 +188,8 @@ class BubblewrapHost implements SandboxHost {
 
   /** A warm one is like one that was opened for these options, but for their files; it holds its image by itself. */
   #kindOf({ limits }: SandboxOptions, { id: imageId }: SandboxImage): WarmKind<BubblewrapSandbox> {
-    const key = JSON.stringify([imageId, Object.entries(limits).sort()]);
+    const { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs } = limits;
+    const key = [imageId, memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs].join(" ");
     const start = async (signal: AbortSignal) => {
       const lease = this.#lease(imageId); // not by name, which may mean another image by now
       const opened = await this.#openCold({ image: imageId, limits }, lease, signal).catch((error: unknown) => {

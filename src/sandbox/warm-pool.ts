@@ -98,7 +98,7 @@ export class WarmPool<T extends Warmable> implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the server is closing"));
-    for (const { kind } of [...this.#shelves.values()]) await this.drain(kind.imageId);
+    for (const { kind } of this.#shelves.values()) await this.drain(kind.imageId);
     await this.#refilling;
     await Promise.all(this.#closes);
     await this.#looking;

@@ -110,7 +110,7 @@ describe("an agent's sandbox, through the server", () => {
     {
       await using model = startFakeVllm({ model: "policy", script, contextTokens: 1 << 20 });
       using folder = aFolder();
-      await using server = await startServerProcess(["--data", folder.path, "--backend", model.url]);
+      await using server = await startServerProcess(["--data", folder.path, "--backend", model.url, "--warm-max", "0"]);
       const [fork, disk, output, daemon, neighbour] = await Promise.all([
         runAsAgent(server, ":(){ :|:& };:"),
         runAsAgent(server, "head -c 10G /dev/zero > /workspace/big; ls -l /workspace/big"),

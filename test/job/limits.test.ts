@@ -28,5 +28,6 @@ describe("sandboxLimitsOf", () => {
   test("gives defaults for what a job of an earlier version does not have", () => {
     const { inodesMax: _, ...older } = { ...DEFAULT_LIMITS, pidsMax: 9 };
     expect(sandboxLimitsOf(older as typeof DEFAULT_LIMITS)).toMatchObject({ inodesMax: 100_000, pidsMax: 9 });
+    expect(sandboxLimitsOf(DEFAULT_LIMITS).fileBytes).toBe(DEFAULT_LIMITS.diskBytes);
   });
 });

@@ -43,13 +43,18 @@ describe("planSubmission", () => {
     ]);
   });
 
-  test("names the server's maximum of a limit that is above it", () => {
-    const task = { id: "t", handler: "math", prompt: "p", answer: "1", limits: { memory_bytes: 1 << 30 } };
-    expect(faultsOf(task, { memoryBytes: 1 << 29, pidsMax: 32_768 })).toEqual([
+  test("names the server's maximum of a limit of the request that is above it", () => {
+    const task = { id: "t", handler: "math", prompt: "p", answer: "1" };
+    expect(faultsOf(task, { pidsMax: 8 })).toMatchObject([{ path: "limits.pids_max", accepted: "at most 8" }]);
+  });
+
+  test("names the server's maximum of a limit of a task that is above it", () => {
+    const task = { id: "t", handler: "math", prompt: "p", answer: "1", limits: { pids_max: 300 } };
+    expect(faultsOf(task, { pidsMax: 299, turnsMax: 500 })).toEqual([
       {
-        path: "tasks.0.limits.memory_bytes",
-        message: "is above this server's maximum of 536870912",
-        accepted: "at most 536870912",
+        path: "tasks.0.limits.pids_max",
+        message: "is above this server's maximum of 299",
+        accepted: "at most 299",
       },
     ]);
   });

@@ -1,11 +1,13 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
 
 const WAIT_MS_MAX = 5_000;
 const POLL_MS = 5;
+const GROUP_DEPTH_MAX = 4;
 
-/** What a test may leave behind: running processes below this one, mounts, and names where roots are mounted. */
+/** What a test may leave behind: running processes below this one, mounts, names where roots are mounted, cgroups. */
 export interface Residue {
   processes: number[];
   mounts: number;
@@ -17,8 +19,21 @@ export function residue(): Residue {
   return {
     processes: descendantsOf(process.pid).filter(isRunning),
     mounts: readFileSync("/proc/self/mountinfo", "utf8").split("\n").length,
-    files: ["/mnt", "/srv"].flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`)),
+    files: ["/mnt", "/srv"]
+      .flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))
+      .concat(groupsBelow("/sys/fs/cgroup", GROUP_DEPTH_MAX)),
   };
+}
+
+/** Folders of servers in the cgroup file systems, those of running ones included. */
+function groupsBelow(folder: string, depth: number): string[] {
+  const names = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
+  return names
+    .filter((each) => each.isDirectory())
+    .flatMap(({ name }) => {
+      const path = join(folder, name);
+      return name.startsWith("rolloutd-") ? [path] : depth === 0 ? [] : groupsBelow(path, depth - 1);
+    });
 }
 
 /** Waits until nothing is left that was not there at `before`; gives what still is. */
@@ -32,7 +47,7 @@ export async function leftSince(before: Residue): Promise<{ processes: string[];
     };
   };
   let left = look();
-  for (let waited = 0; waited < WAIT_MS_MAX && left.processes.length > 0; waited += POLL_MS) {
+  for (let waited = 0; waited < WAIT_MS_MAX && left.processes.length + left.files.length > 0; waited += POLL_MS) {
     await systemClock.sleep(POLL_MS);
     left = look();
   }

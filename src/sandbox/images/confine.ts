@@ -34,7 +34,7 @@ const EMPTY_FOLDERS = ["--tmpfs", "/tmp", "--tmpfs", "/run"];
 const NAMESPACES = ["user", "pid", "ipc", "uts", "cgroup-try"].map((name) => `--unshare-${name}`);
 const ROOT_OF_ITS_OWN = ["--uid", "0", "--gid", "0", "--die-with-parent", "--new-session", "--hostname", "sandbox"];
 /** Whatever our own umask is, the files have the modes that the program means. */
-const WITH_UMASK = ["/bin/sh", "-c", 'umask 022 && exec "$0" "$@"'];
+const WITH_UMASK = ["/bin/sh", "-c", 'umask 022; unset PWD; exec "$0" "$@"'];
 
 /** Counted inside the namespace, so only its own are; dash and busybox call it `-p`, bash `-u`. */
 const WITH_PROCESS_LIMIT = [

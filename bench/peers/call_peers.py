@@ -1,4 +1,4 @@
-"""Latency of one `echo hi` in the shells of other agent systems, as their users call them. One JSON line for each."""
+"""Latency of one `echo hi` in the shells of other agent systems, or of one cell, as their users call them. One JSON line for each."""
 import asyncio
 import json
 import logging
@@ -73,13 +73,42 @@ def tmux():
         subprocess.run([*base, "kill-server"], check=False)
 
 
-PEERS = {
-    "SWE-ReX local session": swe_rex,
-    "mini-swe-agent bubblewrap": mini_swe_agent,
-    "tmux send-keys, wait, capture-pane": tmux,
-}
-for name, measure in PEERS.items():
+def mini_swe_agent_local():
+    from minisweagent.environments.local import LocalEnvironment
+
+    environment = LocalEnvironment()
+    assert environment.execute({"command": "echo hi"})["output"] == "hi\n"
+    return median_ms(lambda: environment.execute({"command": "echo hi"}))
+
+
+def jupyter():
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+
+    def call():
+        heard = []
+        client.execute_interactive("1", output_hook=heard.append, timeout=30)
+        assert any(each["msg_type"] == "execute_result" for each in heard)
+
     try:
-        print(json.dumps({"name": name, "median_ms": measure()}), flush=True)
+        return median_ms(call)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+PEERS = [
+    ("shell", "SWE-ReX local session", swe_rex),
+    ("shell", "mini-swe-agent bubblewrap", mini_swe_agent),
+    ("shell", "mini-swe-agent local", mini_swe_agent_local),
+    ("shell", "tmux send-keys, wait, capture-pane", tmux),
+    ("python", "Jupyter kernel", jupyter),
+]
+for kind, name, measure in PEERS:
+    said = {"kind": kind, "name": name, "median_ms": None}
+    try:
+        said["median_ms"] = measure()
     except Exception as error:  # a peer that is not installed is said, not fatal
-        print(json.dumps({"name": name, "median_ms": None, "problem": f"{type(error).__name__}: {error}"}), flush=True)
+        said["problem"] = f"{type(error).__name__}: {error}"
+    print(json.dumps(said), flush=True)
