@@ -12,7 +12,7 @@ export interface Attack {
   /** What `run` gives when that happens. */
   contained: unknown;
   /** Makes the attempt and says what came of it. */
-  run(place: Place): Promise<unknown>;
+  run: (place: Place) => Promise<unknown>;
 }
 
 /** What an attack is made in: a host, sandboxes on it, and something on this machine that no sandbox may see. */
@@ -21,7 +21,7 @@ export interface Place {
   /** A file of this machine that everybody here may read, and its folder. */
   secret: { folder: string; path: string; text: string };
   /** A sandbox that is closed when the attack is over. */
-  open(over?: Partial<SandboxOptions>): Promise<Sandbox>;
+  open: (over?: Partial<SandboxOptions>) => Promise<Sandbox>;
 }
 
 export const never = new AbortController().signal;

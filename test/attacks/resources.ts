@@ -20,8 +20,8 @@ function bounded(
 }
 
 interface Attacked {
-  sh(command: string): Promise<string>;
-  py(code: string): Promise<string>;
+  sh: (command: string) => Promise<string>;
+  py: (code: string) => Promise<string>;
   sandbox: Awaited<ReturnType<Parameters<Attack["run"]>[0]["open"]>>;
 }
 

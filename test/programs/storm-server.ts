@@ -6,6 +6,7 @@ import { systemClock } from "../../src/clock.ts";
 import { DEFAULT_LIMITS } from "../../src/job/limits.ts";
 import { enterNamespace, outerPid, resumeInNamespace, sweepOrphans } from "../../src/launcher.ts";
 import { silentLog } from "../../src/log.ts";
+import { openCgroups } from "../../src/sandbox/cgroup.ts";
 import { createSandboxHost } from "../../src/sandbox/host.ts";
 import { createHostImage } from "../../src/sandbox/host-image.ts";
 import { fixedCatalog } from "../../src/sandbox/image.ts";
@@ -19,12 +20,13 @@ enterNamespace();
 const [bwrapPath = "", mark = "", mode = "idle"] = process.argv.slice(2);
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => stop.abort());
+const sandboxUid = process.getuid?.() === 0 ? 61_234 : null;
 const host = createSandboxHost({
   bwrapPath,
-  sandboxUid: process.getuid?.() === 0 ? 61_234 : null,
+  sandboxUid,
   images: fixedCatalog([createHostImage({ usrLocal: false })]),
   network: { admitted: [], resolve: resolveHost },
-  groups: null,
+  groups: await openCgroups({ sandboxUid, clock: systemClock, log: silentLog }),
   snapshots: null,
   warmMax: 0,
   clock: systemClock,

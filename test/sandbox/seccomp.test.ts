@@ -25,7 +25,7 @@ function run(filter: Uint8Array, audit: number, number: number, args: readonly b
   const data = new DataView(new ArrayBuffer(64));
   data.setUint32(0, number, true);
   data.setUint32(4, audit, true);
-  args.forEach((arg, i) => void data.setBigUint64(16 + 8 * i, arg, true));
+  for (const [i, arg] of args.entries()) data.setBigUint64(16 + 8 * i, arg, true);
   const code = new DataView(filter.buffer, filter.byteOffset);
   let accumulator = 0;
   for (let at = 0; at < filter.length / 8; at += 1) {

@@ -20,6 +20,7 @@ export interface BadRequest {
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const NAMED_CHARS_MAX = 300;
 const HTTP_PORT = 80;
+const [TAB, SPACE, DELETE] = [0x09, 0x20, 0x7f];
 /** Fields between the client and its proxy alone (RFC 9110, 7.6.1), and the host, which is set from the target. */
 const NOT_PASSED = new Set(["connection", "host", "keep-alive", "te", "trailer", "upgrade"]);
 
@@ -65,7 +66,8 @@ function splitField(line: string): { name: string } | null {
 
 /** A bare CR or LF, NUL or the like; the CR and LF that end lines are no part of what is looked at. */
 function hasControl(head: string): boolean {
-  return head.split("\r\n").some((line) => [...line].some((char) => char !== "\t" && (char < " " || char === "\x7f")));
+  const bytes = Buffer.from(head.replaceAll("\r\n", ""), "latin1");
+  return bytes.some((byte) => byte !== TAB && (byte < SPACE || byte === DELETE));
 }
 
 function bad(problem: string, host: string, port: number | null): BadRequest {

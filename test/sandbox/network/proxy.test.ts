@@ -14,7 +14,7 @@ let proxy: SandboxProxy | null = null;
 beforeAll(async () => {
   upstream = net.createServer((socket) => {
     socket.on("error", () => {});
-    socket.on("data", (data) => socket.write(`got ${data}`));
+    socket.on("data", (data) => socket.write(`got ${String(data)}`));
   });
   await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
   port = (upstream.address() as AddressInfo).port;
