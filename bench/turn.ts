@@ -59,6 +59,7 @@ export async function benchTurn(): Promise<Measurement[]> {
       sampling: DEFAULT_SAMPLING,
       budget,
       toolMs: 1_000,
+      outputChars: 16_384,
     } as const;
     await runAgent({ session, toolbox, sandbox: null, journal }, task, signal);
     session.close();

@@ -16,8 +16,6 @@ const O_CLOEXEC = 0o2000000;
 /** `openat2` reads three 64-bit fields: flags, mode, resolve. */
 const OPEN_HOW_BYTES = 24;
 
-const LOCK_EX = 2;
-const LOCK_NB = 4;
 /** RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE and RLIMIT_NICE, the same on both architectures. */
 const INHERITED_LIMITS = [
   [11, 1_024n],
@@ -134,11 +132,6 @@ export function openPipe(ours: "read" | "write"): { readFd: number; writeFd: num
 /** Makes reads of `fd` answer at once. */
 export function makeNonBlocking(fd: number): void {
   libc().fcntl(fd, F_SETFL, constants.O_NONBLOCK);
-}
-
-/** Locks a file or folder for this process alone until `fd` closes; false when another holds it. Never waits. */
-export function lockFile(fd: number): boolean {
-  return libc().flock(fd, LOCK_EX | LOCK_NB) === 0;
 }
 
 /**

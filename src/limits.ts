@@ -69,13 +69,18 @@ export const LIMITS = {
   sandboxLookMs: 20,
   /** Restarting the shell or the Python worker inside a live sandbox, ms. */
   sandboxRestartMs: 10_000,
-  /** Longest command or cell that goes through a pipe at once; longer ones go through a file. A pipe takes 64 kB. */
-  sandboxPipeBytesMax: 16 * 1024,
+  /**
+   * Longest command or cell that goes through a pipe at once; longer ones go through a file. A pipe takes 64 kB, or a page
+   * when other sandboxes of the user who started the server hold many (fs.pipe-user-pages-soft).
+   */
+  sandboxPipeBytesMax: 3 * 1024,
   /** What a sandbox's PID 1 may say over its life: some 50 bytes a restart. An agent that floods its pipe is ended. */
   sandboxControlBytesMax: 1024 * 1024,
   /** inotify instances of one sandbox, and watches of all of them; a user has 128 instances for all its sandboxes. */
   sandboxWatchersMax: 8,
   sandboxWatchesMax: 8_192,
+  /** Pseudo-terminals of one sandbox; all of them together have 3,072. */
+  sandboxTerminalsMax: 24,
   /** Rules of one task's network list. */
   networkRulesMax: 64,
   /** Connections of one sandbox to the outside at once; each costs two sockets of the server and a thread of its forwarder. */

@@ -35,6 +35,7 @@ export interface AgentTask {
   /** The context's bound is the session's, asked for each turn: a backend that takes over may have another. */
   budget: Omit<Budget, "contextTokensMax">;
   toolMs: number;
+  outputChars: number;
 }
 
 /**
@@ -165,7 +166,8 @@ class Agent {
       this.#signal.throwIfAborted();
       const startMs = performance.now();
       const attachments = new Attachments(this.#budgetOfFiles, { turn: record.index, call: results.length + 1 });
-      const context = { sandbox, toolMs: this.#task.toolMs, attachments, signal: this.#signal };
+      const { toolMs, outputChars } = this.#task;
+      const context = { sandbox, toolMs, outputChars, attachments, signal: this.#signal };
       const answer = await toolbox.call(call.name, call.arguments, context);
       const { output, exitCode, signal, timedOut, truncated } = answer;
       files.push(...answer.attachments);

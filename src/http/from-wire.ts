@@ -65,6 +65,7 @@ function toLimits(wire: z.output<typeof LimitsWire>, defaults: JobLimits): JobLi
     openFilesMax: wire.open_files_max ?? defaults.openFilesMax,
     fileBytes: wire.file_bytes ?? defaults.fileBytes,
     cpuMs: wire.cpu_ms ?? defaults.cpuMs,
+    outputChars: wire.output_chars ?? defaults.outputChars,
   };
 }
 

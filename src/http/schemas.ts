@@ -38,6 +38,7 @@ export const LimitsWire = z
     open_files_max: limits.openFilesMax.optional(),
     file_bytes: limits.fileBytes.optional(),
     cpu_ms: limits.cpuMs.optional(),
+    output_chars: limits.outputChars.optional(),
   })
   .openapi("Limits");
 

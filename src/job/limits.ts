@@ -23,6 +23,11 @@ export const JobLimits = z.strictObject({
     .min(1_048_576)
     .max(1_099_511_627_776)
     .describe("one file that the sandbox writes, bytes; never more than its disk"),
+  outputChars: z
+    .int()
+    .min(256)
+    .max(262_144)
+    .describe("characters of one command's output that the model is shown; the middle is cut out"),
   cpuMs: z.int().min(1_000).max(604_800_000).describe("processor time of one process, ms, rounded up to seconds"),
 });
 export type JobLimits = z.infer<typeof JobLimits>;
@@ -41,6 +46,7 @@ export const DEFAULT_LIMITS: JobLimits = {
   pidsMax: 256,
   openFilesMax: 4_096,
   fileBytes: 1_099_511_627_776,
+  outputChars: 16_384,
   cpuMs: 3_600_000,
 };
 
@@ -78,12 +84,14 @@ export function limitsAbove(limits: JobLimits, max: LimitsMax): { key: string; m
   });
 }
 
+/** With defaults for what a job of an earlier version does not have. */
+export function completeLimits(limits: JobLimits): JobLimits {
+  return { ...DEFAULT_LIMITS, ...limits };
+}
+
 /** Those that a sandbox is started with; a longer file than the disk could only be a hole. Defaults for what a job of an earlier version does not have. */
 export function sandboxLimitsOf(limits: JobLimits) {
-  const { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs } = {
-    ...DEFAULT_LIMITS,
-    ...limits,
-  };
+  const { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes, cpuMs } = completeLimits(limits);
   return { memoryBytes, diskBytes, inodesMax, pidsMax, openFilesMax, fileBytes: Math.min(fileBytes, diskBytes), cpuMs };
 }
 

@@ -2,6 +2,7 @@ import { runAgent } from "../agent/agent.ts";
 import type { AgentEnd } from "../agent/agent-end.ts";
 import { REASONS, RolloutError } from "../errors.ts";
 import type { Carry } from "../job/job.ts";
+import { completeLimits } from "../job/limits.ts";
 import { LIMITS } from "../limits.ts";
 import type { ModelSession } from "../llm/engine.ts";
 import type { RunEnd } from "../store/store.ts";
@@ -69,6 +70,7 @@ async function work(parts: StageParts, live: LiveJob, run: RunParts): Promise<Ag
           tokensMax: limits.tokensMax,
         },
         toolMs: limits.toolMs,
+        outputChars: completeLimits(limits).outputChars,
       },
       timer.signal,
     );

@@ -237,7 +237,8 @@ export async function openSandbox(
       firstWords: cwd === DEFAULT_CWD && options.restore === undefined ? `${sessions.shell.process.order()}\n` : "",
       controlFd: 0,
       snapshotFd: options.snapshotFd === null ? null : loose.take(options.snapshotFd),
-      onLine: (line) => hearSupervisor(line, cell, sessions),
+      // It may speak before `start` has given the cell.
+      onLine: (line) => hearSupervisor(line, sessions),
     },
     signal,
   );

@@ -36,7 +36,21 @@ const ARGUMENTS_OF = new Map([
 
 const NAMESPACES = ["user", "pid", "ipc", "uts", "net", "cgroup-try"].map((name) => `--unshare-${name}`);
 const CONFINED = ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--as-pid-1", "--hostname", "sandbox"];
-const KERNEL_FOLDERS = ["--proc", "/proc", "--dev", "/dev"];
+/** Where stage 1 mounts a bounded file system of pseudo-terminals, and where they are in the sandbox. */
+export const TERMINALS_FOLDER = "/dev/pts";
+
+/** Uid 0 of a sandbox owns the settings of its own namespaces, such as how many segments of shared memory there may be. */
+const CLOSED_SETTINGS = ["--ro-bind", "/proc/sys", "/proc/sys"];
+const KERNEL_FOLDERS = [
+  "--proc",
+  "/proc",
+  ...CLOSED_SETTINGS,
+  "--dev",
+  "/dev",
+  "--dev-bind",
+  TERMINALS_FOLDER,
+  TERMINALS_FOLDER,
+];
 
 /** Options of bwrap for `--args`: all namespaces, no capability, no network. The order is the order of mounting. */
 export function bwrapArgs({ image, layout, env, seccompFd }: BwrapArgsOptions): string[] {

@@ -1,4 +1,4 @@
-import { closeSync } from "node:fs";
+import { closeSync, fstatSync, statSync } from "node:fs";
 import { deadline } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
@@ -8,7 +8,7 @@ import { openRoot } from "./files.ts";
 import type { PipeReader } from "./pipe-reader.ts";
 import { writeOrDrop } from "./pipes.ts";
 import type { ProcessEnd, StartedProcess } from "./process.ts";
-import { childrenOf, descendantsOf, isRunning, signalProcess, stateOf } from "./process-tree.ts";
+import { childrenOf, descendantsOf, innerPidOf, isRunning, signalProcess, stateOf } from "./process-tree.ts";
 import type { SandboxEnd } from "./sandbox.ts";
 import { Layer } from "./snapshot.ts";
 
@@ -69,6 +69,9 @@ export class Cell {
       if (initPid === undefined) throw new RolloutError("sandbox_lost", "a sandbox ended as soon as it started");
       cell.#initPid = initPid;
       cell.#rootFd = openRoot(cell.#initPid);
+      // Files are written there by their paths: a root that is not the sandbox's own would be this machine's.
+      if (isOwnRoot(cell.#rootFd) || innerPidOf(initPid) !== 1)
+        throw new RolloutError("sandbox_lost", "a sandbox did not get a root and process ids of its own");
       return cell;
     } catch (error) {
       await cell.close();
@@ -231,6 +234,11 @@ export class Cell {
       this.#errors = `${this.#errors}${line}\n`.slice(-ERROR_CHARS_MAX);
     }
   }
+}
+
+function isOwnRoot(fd: number): boolean {
+  const [there, own] = [fstatSync(fd), statSync("/")];
+  return there.dev === own.dev && there.ino === own.ino;
 }
 
 function isStopped(pid: number): boolean {

@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import { lockFile } from "../libc.ts";
+import { tryLock } from "../libc.ts";
 import { LIMITS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { BoxGroup, emptied, type GroupFolder } from "./cgroup-box.ts";
@@ -162,7 +162,7 @@ function makeOwn(parent: string, clock: Clock): { folder: string; lockFd: number
     try {
       mkdirSync(folder);
       lockFd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-      if (lockFile(lockFd) && statSync(folder).ino === fstatSync(lockFd).ino) return { folder, lockFd };
+      if (tryLock(lockFd, "exclusive") && statSync(folder).ino === fstatSync(lockFd).ino) return { folder, lockFd };
     } catch {
       if (lockFd < 0) return null; // not ours to write: EACCES, EROFS, EPERM
     }
@@ -217,7 +217,7 @@ async function sweep(parent: string, clock: Clock): Promise<void> {
       continue; // gone meanwhile, or another user's
     }
     try {
-      if (lockFile(fd)) await sweepFolder(folder, clock);
+      if (tryLock(fd, "exclusive")) await sweepFolder(folder, clock);
     } finally {
       closeSync(fd);
     }

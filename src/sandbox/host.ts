@@ -10,6 +10,7 @@ import type { Cgroups } from "./cgroup.ts";
 import { type Enforcement, enforcementOf } from "./enforcement.ts";
 import type { ImageCatalog, ImageInfo, ImageLease, SandboxImage } from "./image.ts";
 import type { NetworkHost } from "./network/sandbox-network.ts";
+import { sweepSockets } from "./network/unnamed-socket.ts";
 import { startProgram } from "./program.ts";
 import type {
   ProgramOptions,
@@ -51,6 +52,7 @@ export function createSandboxHost(options: SandboxHostOptions): SandboxHost {
     throw new Error("a server that root started needs a sandbox uid other than 0");
   }
   lowerInheritedLimits();
+  sweepSockets();
   return new BubblewrapHost({ ...options, sandboxUid: isRoot ? options.sandboxUid : null });
 }
 

@@ -73,7 +73,9 @@ export const REFUSED = {
 
 /**
  * Answered ENOSYS, so that callers fall back: libuv to epoll, glibc to clone (whose flags a filter can read), libffi to
- * a file. A memfd is memory that no limit of ours counts and the kernel, when memory runs out, does not blame on its owner.
+ * a file, databases from native AIO to threads. A memfd is memory that no limit of ours counts and the kernel, when
+ * memory runs out, does not blame on its owner; messages of System V are such memory too, up to 32 GB of them. Contexts of
+ * AIO are numbered for the whole machine (fs.aio-max-nr). A sandbox has no disk to sync, but would make the machine's busy.
  */
 export const ABSENT = {
   io_uring_setup: both(425, 425),
@@ -81,6 +83,10 @@ export const ABSENT = {
   io_uring_register: both(427, 427),
   clone3: both(435, 435),
   memfd_create: both(319, 279),
+  msgget: both(68, 186),
+  io_setup: both(206, 0),
+  sync: both(162, 81),
+  syncfs: both(306, 267),
 } as const satisfies Record<string, CallNumbers>;
 
 /** Refused only with certain arguments. */
@@ -89,7 +95,10 @@ export const CHECKED = {
   personality: { x64: 135, arm64: 92 },
   ioctl: { x64: 16, arm64: 29 },
   socket: { x64: 41, arm64: 198 },
+  socketpair: { x64: 53, arm64: 199 },
   shmget: { x64: 29, arm64: 194 },
+  semget: { x64: 64, arm64: 190 },
+  mmap: { x64: 9, arm64: 222 },
 } as const satisfies Record<string, CallNumbers>;
 
 /** Seem to succeed while an image is built: a user namespace with one uid knows no other owner. */

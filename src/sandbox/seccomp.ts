@@ -21,7 +21,7 @@ const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 const KILL_PROCESS = 0x80000000;
 const answer = (errno: number) => 0x00050000 | errno;
-const [EPERM, ENOMEM, ENOSYS, EAFNOSUPPORT] = [1, 12, 38, 97];
+const [EPERM, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT] = [1, 12, 22, 38, 93, 94, 97];
 
 const AUDIT_ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 /** Newest call that was looked at. x32 calls carry bit 30, so they are above it too. */
@@ -42,11 +42,19 @@ const TERMINAL_CONTROLS = [0x5412, 0x5423, 0x541c];
 const DEVICE_BIT = 0o020000;
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16];
 const NETLINK_ROUTE = 0;
+/** Types of sockets above SOCK_RAW, such as DCCP's and SCTP's, have one of these bits; the flags are higher ones. */
+const OTHER_SOCKET_TYPES = 0xc;
+/** Whatever the type stands for, ICMP, TCP, UDP, ICMPv6: others load modules of the kernel (SCTP, L2TP), or are MPTCP. */
+const PROTOCOLS = [0, 1, 6, 17, 58];
 /**
  * A segment outlives every process that touched it and no limit of ours counts it, so 4,096 of them (the kernel's own
  * bound) must stay small. PostgreSQL asks for 56 bytes, X falls back to its socket.
  */
 const SHARED_SEGMENT_BYTES_MAX = 65_536;
+/** The same for sets of semaphores, of which the kernel allows 32,000 of 32,000, 64 bytes each. PostgreSQL makes sets of 20. */
+const SEMAPHORES_MAX = 32;
+/** Huge pages are the machine's own store, for its databases and virtual machines. */
+const MAP_HUGETLB = 0x40000;
 
 /**
  * The filter for `bwrap --seccomp`, little endian as both architectures are. With `pretendsOwners` giving a file to another
@@ -67,7 +75,10 @@ export function seccompFilter(architecture: FilterArchitecture, pretendsOwners =
     ...forCall(CHECKED.personality[architecture], refuseOthers(0, PERSONALITIES, EPERM)),
     ...forCall(CHECKED.ioctl[architecture], refuseThese(1, TERMINAL_CONTROLS)),
     ...forCall(CHECKED.socket[architecture], socketRules()),
-    ...forCall(CHECKED.shmget[architecture], refuseAbove(1, SHARED_SEGMENT_BYTES_MAX)),
+    ...forCall(CHECKED.socketpair[architecture], refuseOthers(0, [AF_UNIX], EAFNOSUPPORT)),
+    ...forCall(CHECKED.shmget[architecture], refuseAbove(1, SHARED_SEGMENT_BYTES_MAX, ENOMEM)),
+    ...forCall(CHECKED.semget[architecture], refuseAbove(1, SEMAPHORES_MAX, EINVAL)),
+    ...forCall(CHECKED.mmap[architecture], refuseBits(3, MAP_HUGETLB, ENOMEM)),
     [RETURN, 0, 0, ALLOW],
   ];
   return encode(program);
@@ -135,25 +146,33 @@ function refuseOthers(argument: number, allowed: readonly number[], errno: numbe
 }
 
 /** For an argument of 64 bits, where both halves count. */
-function refuseAbove(argument: number, most: number): Instruction[] {
+function refuseAbove(argument: number, most: number, errno: number): Instruction[] {
   return [
     [LOAD_WORD, 0, 0, argumentAt(argument) + 4],
     [JUMP_EQUAL, 0, 2, 0],
     [LOAD_WORD, 0, 0, argumentAt(argument)],
     [JUMP_AT_LEAST, 0, 1, most + 1],
-    [RETURN, 0, 0, answer(ENOMEM)],
+    [RETURN, 0, 0, answer(errno)],
   ];
 }
 
-/** Unix, IPv4, IPv6, and of netlink only routing, which `ip` and getifaddrs ask: other families are kernel surface. */
+/** Unix, IPv4, IPv6, and of netlink only routing, which `ip` and getifaddrs ask: all else is kernel surface. */
 function socketRules(): Instruction[] {
+  const internet = [
+    ...refuseBits(1, OTHER_SOCKET_TYPES, ESOCKTNOSUPPORT),
+    ...refuseOthers(2, PROTOCOLS, EPROTONOSUPPORT),
+  ];
   return [
     ...refuseOthers(0, [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK], EAFNOSUPPORT),
     [LOAD_WORD, 0, 0, argumentAt(0)],
     [JUMP_EQUAL, 0, 3, AF_NETLINK],
     [LOAD_WORD, 0, 0, argumentAt(2)],
-    [JUMP_EQUAL, 1, 0, NETLINK_ROUTE],
+    [JUMP_EQUAL, internet.length + 3, 0, NETLINK_ROUTE],
     [RETURN, 0, 0, answer(EAFNOSUPPORT)],
+    // Both numbers of the internet, and the one that is left, Unix.
+    [JUMP_EQUAL, 1, 0, AF_INET],
+    [JUMP_EQUAL, 0, internet.length, AF_INET6],
+    ...internet,
   ];
 }
 

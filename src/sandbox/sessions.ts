@@ -62,10 +62,10 @@ export function createSessions(
   };
 }
 
-/** Takes a line of the supervisor. `up` after the first: an agent killed all it could reach, and PID 1 started a new control loop. */
-export function hearSupervisor(line: string, cell: Cell, sessions: Sessions): void {
+/** Takes a line of the supervisor after its first. `up` again: an agent killed all it could reach, and PID 1 started a new control loop. */
+export function hearSupervisor(line: string, sessions: Sessions): void {
   const [word = "", first, second] = line.split(" ");
-  if (word === "up" && cell.initPid > 0) {
+  if (word === "up") {
     // The watch ends with the session's process, which `close` kills; nothing in it rejects.
     for (const { process } of [sessions.shell, sessions.python, sessions.terminal]) void process.supervisorLost();
   } else if ((word === "shell" || word === "python" || word === "terminal") && first !== undefined) {

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { newId } from "../ids.ts";
-import { lockFile } from "../libc.ts";
+import { tryLock } from "../libc.ts";
 import { LIMITS } from "../limits.ts";
 import type { SandboxSnapshot } from "./sandbox.ts";
 
@@ -49,7 +49,7 @@ export class SnapshotStore {
     const unfinished = join(this.#folder, `${id}${UNFINISHED}`);
     const fd = openSync(unfinished, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
     try {
-      lockFile(fd); // until it closes: another start sees that somebody writes it
+      tryLock(fd, "exclusive"); // until it closes: another start sees that somebody writes it
       await write(fd);
       const { size } = fstatSync(fd);
       const snapshot = { id, imageId, bytes: size, sha256: await hashOf(fd) };
@@ -107,7 +107,7 @@ export class SnapshotStore {
 function removeAbandoned(file: string): void {
   const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    if (lockFile(fd)) rmSync(file, { force: true });
+    if (tryLock(fd, "exclusive")) rmSync(file, { force: true });
   } finally {
     closeSync(fd);
   }

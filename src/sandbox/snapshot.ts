@@ -55,7 +55,7 @@ export interface ArchiveOptions {
  * attributes for the marks of an overlay; a whiteout is a device that tar takes like any other.
  */
 const TAR = [
-  "/usr/bin/tar",
+  "tar",
   "--create",
   "--file=-",
   "--format=posix",

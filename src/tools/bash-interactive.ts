@@ -26,10 +26,10 @@ export const bashInteractiveTool = defineTool({
     is_input: IsInput,
   }),
   needsSandbox: true,
-  async call({ command, is_input: isInput }, { sandbox, toolMs, attachments, signal }) {
+  async call({ command, is_input: isInput }, { sandbox, toolMs, outputChars, attachments, signal }) {
     assert(sandbox !== null, "bash is offered with a sandbox only");
     const typed = toTyped(command, isInput === true || isInput === "true");
-    return observe(await sandbox.terminal(typed, { timeoutMs: toolMs, signal }), attachments);
+    return observe(await sandbox.terminal(typed, { timeoutMs: toolMs, signal }), attachments, outputChars);
   },
 });
 

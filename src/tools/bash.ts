@@ -10,8 +10,8 @@ export const bashTool = defineTool({
     "Runs a command in a bash shell that keeps its variables and working directory between calls. stdin is empty, so a program that asks for input ends. The answer is what the command wrote to stdout and stderr.",
   arguments: z.strictObject({ command: z.string().min(1).describe("the command, one line or several") }),
   needsSandbox: true,
-  async call({ command }, { sandbox, toolMs, attachments, signal }) {
+  async call({ command }, { sandbox, toolMs, outputChars, attachments, signal }) {
     assert(sandbox !== null, "bash is offered with a sandbox only");
-    return observe(await sandbox.shell(command, { timeoutMs: toolMs, signal }), attachments);
+    return observe(await sandbox.shell(command, { timeoutMs: toolMs, signal }), attachments, outputChars);
   },
 });

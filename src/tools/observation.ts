@@ -24,10 +24,14 @@ export function cutMiddle(parts: OutputParts, charsMax: number = LIMITS.observat
  * What the model is shown of a command: its output as a terminal shows it, then what the output does not say. Where
  * the output is cut, all of it is kept as an attachment; so are figures.
  */
-export function observe(result: CommandResult, attachments: Attachments): ToolAnswer {
-  const looked = cutMiddle(result, LIMITS.observationCharsMax * LOOKED_AT_FACTOR);
+export function observe(
+  result: CommandResult,
+  attachments: Attachments,
+  charsMax: number = LIMITS.observationCharsMax,
+): ToolAnswer {
+  const looked = cutMiddle(result, charsMax * LOOKED_AT_FACTOR);
   const [head, tail] = [shownText(looked.head), shownText(looked.tail)];
-  const shown = cutMiddle({ head: head.text, tail: tail.text, leftBytes: looked.leftBytes });
+  const shown = cutMiddle({ head: head.text, tail: tail.text, leftBytes: looked.leftBytes }, charsMax);
   const [text, cut] = [joinParts(shown), shown.leftBytes > 0];
   const strange = head.strange + tail.strange;
   const remarks = [

@@ -7,6 +7,8 @@ import type { Attachment, Attachments } from "./attachments.ts";
 export interface ToolContext {
   sandbox: Sandbox | null;
   toolMs: number;
+  /** Characters of a command's output that the model is shown. */
+  outputChars: number;
   attachments: Attachments;
   signal: AbortSignal;
 }

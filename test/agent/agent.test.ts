@@ -19,6 +19,7 @@ const TASK: AgentTask = {
   sampling: DEFAULT_SAMPLING,
   budget: { turnsMax: 5, tokensMax: 10_000 },
   toolMs: 1_000,
+  outputChars: 16_384,
 };
 const call = (name: string, args: unknown) => `<tool_call>${JSON.stringify({ name, arguments: args })}</tool_call>`;
 

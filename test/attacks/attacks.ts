@@ -1,11 +1,13 @@
 import type { Attack } from "./attack.ts";
 import { CHANNEL } from "./channel.ts";
+import { IMAGES } from "./images.ts";
 import { KERNEL_CALLS } from "./kernel-calls.ts";
 import { NEIGHBOURS } from "./neighbours.ts";
 import { NETWORK } from "./network.ts";
 import { PROCESSES } from "./processes.ts";
 import { READS } from "./reads.ts";
 import { RESOURCES } from "./resources.ts";
+import { SNAPSHOTS } from "./snapshots.ts";
 import { VIEWS } from "./views.ts";
 
 /** The whole suite, by what is attacked; the titles stand in docs/sandbox.md. */
@@ -15,6 +17,8 @@ export const ATTACKS_BY_TITLE: Readonly<Record<string, readonly Attack[]>> = {
   Processes: PROCESSES,
   "The channel of the tools": CHANNEL,
   "Files that the server reads and writes": READS,
+  Snapshots: SNAPSHOTS,
+  Images: IMAGES,
   Network: NETWORK,
   Neighbours: NEIGHBOURS,
   Exhaustion: RESOURCES,

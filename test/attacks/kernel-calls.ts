@@ -134,6 +134,14 @@ export const KERNEL_CALLS: readonly Attack[] = [
   absent("io_uring_enter", "calls that no filter sees"),
   absent("clone3", "namespaces by flags that no filter can read", "0, 0"),
   absent("memfd_create", "memory that no limit counts, and programs that have no file", 'b"x", 0'),
+  absent(
+    "io_setup",
+    "contexts of AIO, of which the whole machine has 65,536 (fs.aio-max-nr)",
+    "65536, ctypes.byref(ctypes.c_ulong(0))",
+  ),
+  absent("sync", "having the machine write to its disks, again and again"),
+  absent("syncfs", "the same for the file system of /usr", 'os.open("/usr", 0)'),
+  absent("msgget", "32 GB of messages of System V, which outlive their makers and no limit counts", "0, 0o1600"),
   ...Object.entries(CLONE_FLAGS).map(([name, flag]) =>
     callAttack(`clone with a new ${name} namespace`, {
       tries: "a namespace by the old call",
@@ -159,6 +167,44 @@ export const KERNEL_CALLS: readonly Attack[] = [
     numbers: CHECKED.shmget,
     args: "0, 1 << 30, 0o1600",
     error: "ENOMEM",
+  }),
+  callAttack("semaphores of System V", {
+    tries: "2 MB a set, 32,000 times, which outlive their makers and no limit counts",
+    numbers: CHECKED.semget,
+    args: "0, 32000, 0o1600",
+    error: "EINVAL",
+  }),
+  callAttack("huge pages", {
+    tries: "the machine's store of huge pages",
+    numbers: CHECKED.mmap,
+    args: "0, 1 << 21, 3, 0x44022, -1, 0",
+    error: "ENOMEM",
+  }),
+  pythonAttack("protocols in modules", {
+    tries: "SCTP, DCCP, L2TP, UDP-Lite and MPTCP, by protocol and by type of socket: the kernel loads modules for them",
+    must: "refused before the kernel looks for them",
+    code: `import socket, errno
+def open(family, kind, protocol):
+    try: socket.socket(family, kind, protocol); return "open"
+    except OSError as error: return errno.errorcode[error.errno]
+kinds = [(1, 132), (5, 132), (5, 0), (6, 33), (6, 0), (2, 115), (3, 115), (2, 136), (1, 262), (4, 0), (10, 0)]
+print(sorted({open(family, *kind) for family in (2, 10) for kind in kinds}))`,
+    contained: "['EPROTONOSUPPORT', 'ESOCKTNOSUPPORT']",
+  }),
+  callAttack("socketpair of other families", {
+    tries: "a pair of TIPC's sockets, by the call that the filter of socket does not see",
+    numbers: CHECKED.socketpair,
+    args: "30, 1, 0, ctypes.create_string_buffer(8)",
+    error: "EAFNOSUPPORT",
+  }),
+  pythonAttack("ordinary sockets", {
+    tries: "nothing: what programs need must go on working",
+    must: "TCP, UDP and pairs of Unix sockets are made",
+    code: `import socket
+kept = [socket.socket(family, kind | flags, protocol) for family in (2, 10) for flags in (0, 0o2000000 | 0o4000) for kind, protocol in ((1, 0), (1, 6), (2, 0), (2, 17))]
+kept += socket.socketpair()
+print(len(kept))`,
+    contained: "18",
   }),
   socketAttack("VSOCK", 40),
   socketAttack("PACKET", 17),

@@ -101,6 +101,20 @@ export const VIEWS: readonly Attack[] = [
     "a program that the kernel runs as root at the next crash",
     "echo '|/tmp/x' > /proc/sys/kernel/core_pattern",
   ),
+  shellAttack("settings of its own namespaces", {
+    tries: "raising bounds on shared memory, semaphores, messages and process ids, which uid 0 of a namespace owns",
+    must: "none can be written",
+    command:
+      "find /proc/sys -type f -writable 2>/dev/null | while read f; do [ -w $f ] && (: >$f) 2>/dev/null && echo $f; done; cd /proc/sys/kernel; for f in shmmni msgmnb sem pid_max ns_last_pid; do (cat $f >$f) 2>/dev/null && echo $f; done; true",
+    contained: "",
+  }),
+  shellAttack("files of the kernel that can be written", {
+    tries: "any below /proc that is not of a process of its own",
+    must: "none but /proc/pressure, which sets an alarm for whoever opens it",
+    command:
+      "find /proc -maxdepth 6 -type f -writable -not -path '/proc/[0-9]*' -not -path '/proc/*self*' 2>/dev/null | grep -v -e ^/proc/pressure/ -e ^/proc/sys/",
+    contained: "",
+  }),
   refusedCommand(
     "read-only folders",
     "changing programs that other sandboxes and the machine use",

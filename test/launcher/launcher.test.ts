@@ -1,5 +1,5 @@
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -18,19 +18,33 @@ const ROUNDS = Number(process.env.ROLLOUTD_TEST_STORMS ?? 3);
 const momentMs = (round: number) => 20 + ((round * 130) % 400);
 
 let started: { process: Bun.Subprocess<"ignore", "pipe", "inherit">; mark: string } | null = null;
+const snapshots = mkdtempSync(join(tmpdir(), "storm-"));
 
 afterEach(() => {
   started?.process.kill("SIGKILL");
   started = null;
 });
+afterAll(async () => {
+  await restart();
+  rmSync(snapshots, { recursive: true });
+});
 
 async function serve(mode: "storm" | "idle", command: string[] = [process.execPath, SERVER]) {
   const mark = `mark-${Math.random().toString(36).slice(2)}`;
-  const child = Bun.spawn([...command, await testBwrap(), mark, mode], { stdio: ["ignore", "pipe", "inherit"] });
+  const args = [await testBwrap(), mark, mode, snapshots];
+  const child = Bun.spawn([...command, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   started = { process: child, mark };
   const reader = child.stdout.getReader();
   const first = new TextDecoder().decode((await reader.read()).value);
   return { child, mark, first, rest: async () => readRest(reader) };
+}
+
+/** What a server that was killed could not take away itself, the next one does when it starts. */
+async function restart(command?: string[]): Promise<void> {
+  const { child, rest } = await serve("idle", command);
+  child.kill("SIGTERM");
+  await rest();
+  expect(await child.exited).toBe(0);
 }
 
 async function readRest(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
@@ -48,6 +62,12 @@ function chain(launcher: number): Record<"launcher" | "unshare" | "init" | "serv
   const unshare = only(launcher);
   const init = only(unshare);
   return { launcher, unshare, init, server: only(init) };
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {} // it ended by itself
 }
 
 describe("enterNamespace", () => {
@@ -91,10 +111,33 @@ describe("enterNamespace", () => {
           process.kill(chain(launcherOf(child.pid))[victim], "SIGKILL");
           expect(await eventually(() => !all.some(isRunning) && processesMarked(mark).length === 0)).toBe(true);
           await child.exited;
+          await restart();
           expect(await leftSince(then)).toEqual(NOTHING);
         }
       },
     );
+  });
+
+  test("goes on when processes of its sandboxes are killed in a storm, and leaves nothing of them", async () => {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const then = residue();
+      const { child, mark, rest } = await serve("storm");
+      const { server } = chain(child.pid);
+      for (let kill = 0; kill < 20; kill += 1) {
+        await systemClock.sleep(20);
+        // bwrap, stage 1, PID 1 of a sandbox, its shell, its daemon, a forwarder: whatever is there.
+        const victims = descendantsOf(server);
+        const victim = victims[(kill * 7919) % Math.max(victims.length, 1)];
+        if (victim !== undefined) killIfThere(victim);
+      }
+      expect(isRunning(server)).toBe(true);
+      child.kill("SIGTERM");
+      expect(await rest()).toBe("DRAINED\n");
+      expect(await child.exited).toBe(0);
+      expect(processesMarked(mark)).toEqual([]);
+      expect(await leftSince(then)).toEqual(NOTHING);
+      expect(readdirSync(snapshots)).toEqual([]);
+    }
   });
 
   test("ends the server when the launcher's pipe closes, though no parent-death signal came", async () => {

@@ -48,6 +48,27 @@ describe("Pipeline", () => {
     expect(verify(stored?.turns ?? [], stored?.branches ?? []).verdict).toBe("exact");
   });
 
+  test("keeps every attempt to use the network in the trajectory, and gives graders none", async () => {
+    const fetch = `python3 -c "import urllib.request as u; u.urlopen('http://other.example/')" 2>&1 | tail -1; echo done > out.txt`;
+    await using at = await aPipeline({ models: [byTurn([bash(fetch)])] });
+    const [jobId = ""] = await at.submit({ ...A_SHELL_TASK, network: { allow: ["open.example:443"] } });
+    expect(await at.finish(jobId)).toMatchObject({ outcome: { reward: 1 } });
+    expect((await at.store.trajectory(jobId))?.network).toMatchObject({
+      attempts: [
+        {
+          host: "other.example",
+          port: 80,
+          refused: "other.example:80 is not in this task's network list",
+          address: null,
+        },
+      ],
+      leftOut: 0,
+    });
+    const [without = ""] = await at.submit(A_SHELL_TASK);
+    await at.finish(without);
+    expect((await at.store.trajectory(without))?.network).toBeNull();
+  });
+
   test("lets an agent work in its sandbox over several turns and grades what it left in another", async () => {
     const before = residue();
     {

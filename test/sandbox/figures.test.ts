@@ -85,7 +85,7 @@ describe("figures of a Python cell", () => {
 
   test("become attachments that the model is told of", async () => {
     const attachments = new Attachments(new AttachmentBudget(), { turn: 2, call: 1 });
-    const context = { sandbox, toolMs: 60_000, attachments, signal: never };
+    const context = { sandbox, toolMs: 60_000, outputChars: 16_384, attachments, signal: never };
     const code = JSON.stringify({ code: "plt.figure(figsize=(1, 1)); print('x')" });
     const answer = await createToolbox(["python"]).call("python", code, context);
     expect(answer.output).toBe("x\n[figure saved as figure-2-1-1.png]");

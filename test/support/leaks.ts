@@ -1,6 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, constants, existsSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
+import { tryLock } from "../../src/libc.ts";
 import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
 
 const WAIT_MS_MAX = 5_000;
@@ -19,21 +21,34 @@ export function residue(): Residue {
   return {
     processes: descendantsOf(process.pid).filter(isRunning),
     mounts: readFileSync("/proc/self/mountinfo", "utf8").split("\n").length,
-    files: ["/mnt", "/srv"]
+    files: ["/mnt", "/srv", tmpdir()]
       .flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))
+      .filter((path) => !path.startsWith(tmpdir()) || path.includes("/rolloutd-net-"))
       .concat(groupsBelow("/sys/fs/cgroup", GROUP_DEPTH_MAX)),
   };
 }
 
-/** Folders of servers in the cgroup file systems, those of running ones included. */
+/** Folders that servers left in the cgroup file systems: one that runs, such as another test's, holds a lock on its own. */
 function groupsBelow(folder: string, depth: number): string[] {
   const names = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
   return names
     .filter((each) => each.isDirectory())
     .flatMap(({ name }) => {
       const path = join(folder, name);
-      return name.startsWith("rolloutd-") ? [path] : depth === 0 ? [] : groupsBelow(path, depth - 1);
+      if (name.startsWith("rolloutd-")) return isAbandoned(path) ? [path] : [];
+      return depth === 0 ? [] : groupsBelow(path, depth - 1);
     });
+}
+
+function isAbandoned(folder: string): boolean {
+  try {
+    const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+    const isFree = tryLock(fd, "exclusive");
+    closeSync(fd);
+    return isFree;
+  } catch {
+    return false; // gone meanwhile
+  }
 }
 
 /** Waits until nothing is left that was not there at `before`; gives what still is. */

@@ -16,11 +16,14 @@ function faultsOf(raw: unknown): { reason: string; faults: { path: string; messa
 }
 
 describe("Registry.parse", () => {
-  test("refuses a task that asks for network, which no sandbox has", () => {
+  test("refuses a network rule that is none, and names it", () => {
     const task = { id: "t", handler: "math", prompt: "p", answer: "1" };
     expect(registry.parse({ ...task, network: { allow: [] } }).task.id).toBe("t");
-    const { faults } = faultsOf({ ...task, network: { allow: ["example.org"] } });
-    expect(faults).toEqual([{ path: "network.allow", message: "must be empty: sandboxes have no network" }]);
+    expect(registry.parse({ ...task, network: { allow: ["*.example.org:443"] } }).task.id).toBe("t");
+    const { faults } = faultsOf({ ...task, network: { allow: ["a.example.org:443", "example.org"] } });
+    expect(faults).toMatchObject([
+      { path: "network.allow.1", message: expect.stringMatching(/^is no rule; accepted: host:port/) },
+    ]);
   });
 
   test("takes a GSM8K row as it is", () => {

@@ -20,7 +20,7 @@ afterAll(() => host.close());
 const call = (command: string, isInput?: boolean | string, toolMs = 500) => {
   const attachments = new Attachments(new AttachmentBudget(), { turn: 0, call: 1 });
   const args = JSON.stringify({ command, ...(isInput === undefined ? {} : { is_input: isInput }) });
-  return toolbox.call("bash", args, { sandbox, toolMs, attachments, signal: never });
+  return toolbox.call("bash", args, { sandbox, toolMs, outputChars: 16_384, attachments, signal: never });
 };
 
 describe("bash_interactive", () => {

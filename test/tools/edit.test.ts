@@ -23,7 +23,7 @@ afterAll(() => host.close());
 
 async function edit(command: string, path: string, more: Record<string, unknown> = {}): Promise<string> {
   const attachments = new Attachments(new AttachmentBudget(), { turn: 0, call: 1 });
-  const context = { sandbox, toolMs: 5_000, attachments, signal: never };
+  const context = { sandbox, toolMs: 5_000, outputChars: 16_384, attachments, signal: never };
   return (await toolbox.call("str_replace_editor", JSON.stringify({ command, path, ...more }), context)).output;
 }
 const sh = async (command: string) => (await sandbox.shell(command, { timeoutMs: 20_000, signal: never })).output;
@@ -235,7 +235,7 @@ describe("undo_edit", () => {
     await edit("create", "/workspace/here", { file_text: "x" });
     await using other = await host.open({ image: "host", limits: TEST_LIMITS }, never);
     const attachments = new Attachments(new AttachmentBudget(), { turn: 0, call: 1 });
-    const context = { sandbox: other, toolMs: 5_000, attachments, signal: never };
+    const context = { sandbox: other, toolMs: 5_000, outputChars: 16_384, attachments, signal: never };
     const answer = await toolbox.call("edit", '{"command":"undo_edit","path":"/workspace/here"}', context);
     expect(answer.output).toContain("no change");
   });

@@ -26,6 +26,7 @@ const call = (name: string, args: unknown) =>
   toolbox.call(name, typeof args === "string" ? args : JSON.stringify(args), {
     sandbox,
     toolMs: 5_000,
+    outputChars: 16_384,
     attachments: attachments(),
     signal: never,
   });
@@ -78,6 +79,7 @@ describe("createToolbox", () => {
     const answer = await toolbox.call("bash", '{"command":"ls"}', {
       sandbox: null,
       toolMs: 1_000,
+      outputChars: 16_384,
       attachments: attachments(),
       signal: never,
     });
@@ -89,7 +91,13 @@ describe("createToolbox", () => {
     await gone.close();
     for (const args of ['{"command":"view","path":"/a"}', '{"command":"create","path":"/a","file_text":""}']) {
       expect(
-        toolbox.call("edit", args, { sandbox: gone, toolMs: 1_000, attachments: attachments(), signal: never }),
+        toolbox.call("edit", args, {
+          sandbox: gone,
+          toolMs: 1_000,
+          outputChars: 16_384,
+          attachments: attachments(),
+          signal: never,
+        }),
       ).rejects.toThrow("sandbox_lost");
     }
   });
@@ -108,6 +116,7 @@ describe("bash and python", () => {
     const late = await toolbox.call("bash", '{"command":"sleep 100"}', {
       sandbox,
       toolMs: 100,
+      outputChars: 16_384,
       attachments: attachments(),
       signal: never,
     });
@@ -120,6 +129,14 @@ describe("bash and python", () => {
     const killed = await call("bash", { command: "sh -c 'kill -SEGV $$'" });
     expect(killed).toMatchObject({ exitCode: 139, signal: "SIGSEGV" });
     expect(killed.output).toEndWith("[exit code 139, SIGSEGV]");
+  });
+
+  test("show as much of a long output as the job asks for", async () => {
+    const args = JSON.stringify({ command: "seq 1 1000" });
+    const context = { sandbox, toolMs: 5_000, outputChars: 256, attachments: attachments(), signal: never };
+    const { output, truncated } = await toolbox.call("bash", args, context);
+    expect([truncated, output.length < 600]).toEqual([true, true]);
+    expect(output).toContain(`[... ${3_893 - 256} bytes left out`);
   });
 
   test("cut the middle of a long output, count it and keep the whole", async () => {
@@ -150,6 +167,7 @@ describe("bash and python", () => {
     const context = (number: number) => ({
       sandbox,
       toolMs: 5_000,
+      outputChars: 16_384,
       attachments: new Attachments(budget, { turn: 3, call: number }),
       signal: never,
     });

@@ -1,14 +1,12 @@
-import { chmodSync, closeSync, mkdtempSync, openSync, rmdirSync, unlinkSync } from "node:fs";
+import { closeSync } from "node:fs";
 import net, { type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type Clock, deadline } from "../../clock.ts";
 import { LIMITS } from "../../limits.ts";
 import { type NetworkAttempt, type NetworkRule, permits } from "../../network-rule.ts";
 import { type Cidr, isReachable } from "./addresses.ts";
 import { type BadRequest, type ProxyRequest, parseProxyRequest } from "./proxy-request.ts";
+import { listenUnnamed } from "./unnamed-socket.ts";
 
-const O_PATH = 0o10000000;
 const HEAD_END = "\r\n\r\n";
 
 export interface ProxyOptions {
@@ -176,23 +174,11 @@ export class SandboxProxy implements AsyncDisposable {
   }
 }
 
-/** Starts a proxy. Its socket's name is gone when this resolves, so that a kill leaves nothing. */
+/** Starts a proxy, on a socket that only holders of its descriptor reach. */
 export async function startProxy(options: ProxyOptions): Promise<SandboxProxy> {
-  const folder = mkdtempSync(join(tmpdir(), "rolloutd-net-"));
-  const path = join(folder, "proxy");
   const server = net.createServer({ allowHalfOpen: true });
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(path, resolve);
-    });
-    chmodSync(path, 0o666); // nobody finds it by name; the forwarder is another user
-    const proxy = new SandboxProxy(options, server, openSync(path, O_PATH));
-    unlinkSync(path);
-    return proxy;
-  } finally {
-    rmdirSync(folder);
-  }
+  const socketFd = await listenUnnamed(server);
+  return new SandboxProxy(options, server, socketFd);
 }
 
 /** Everything up to the empty line, and what came after it. Throws Refusal. */
