@@ -2,7 +2,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import type { Clock } from "../clock.ts";
 import { RolloutError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
-import { descendantsOf, isMarkRunning, markOf, type ProcessMark, signalProcess } from "./process-tree.ts";
+import {
+  descendantMarksOf,
+  descendantsOf,
+  isMarkRunning,
+  markOf,
+  type ProcessMark,
+  signalProcess,
+} from "./process-tree.ts";
 
 const POLL_MS = 1;
 /** A process that waits for the disk, or in vfork for a child that is stopped, runs nothing. */
@@ -20,13 +27,14 @@ export async function holdStill(initPid: number, clock: Clock): Promise<() => vo
   };
   const seen = new Set<number>();
   for (let ms = 0; ms < LIMITS.snapshotStillMs; ms += POLL_MS) {
-    const all = [initPid, ...descendantsOf(initPid)];
-    for (const pid of all.filter((each) => !seen.has(each))) {
-      seen.add(pid);
-      const mark = markOf(pid);
-      if (mark === null || threadStates(pid).every((state) => state === "T")) continue;
+    const init = markOf(initPid);
+    const marks = [...(init === null ? [] : [init]), ...descendantMarksOf(initPid)];
+    const all = marks.map(({ pid }) => pid);
+    for (const mark of marks.filter(({ pid }) => !seen.has(pid))) {
+      seen.add(mark.pid);
+      if (threadStates(mark.pid).every((state) => state === "T") || !isMarkRunning(mark)) continue;
       stopped.push(mark);
-      signalProcess(pid, "SIGSTOP");
+      signalProcess(mark.pid, "SIGSTOP");
     }
     if (all.every(isQuiet) && descendantsOf(initPid).length === all.length - 1) return resume;
     await clock.sleep(POLL_MS);

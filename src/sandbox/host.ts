@@ -97,7 +97,7 @@ class BubblewrapHost implements SandboxHost {
 
   open(options: SandboxOptions, signal: AbortSignal): Promise<Sandbox> {
     return this.#lodge(options, signal, async (lease, until) => {
-      const taken = isPlain(options) ? this.#warm.take(this.#kindOf(options, lease.image)) : null;
+      const taken = isPlain(options, lease.image) ? this.#warm.take(this.#kindOf(options, lease.image)) : null;
       if (taken === null) return this.#openCold(options, lease, until);
       try {
         taken.placeFiles(options.files ?? []);
@@ -230,6 +230,7 @@ class BubblewrapHost implements SandboxHost {
 }
 
 /** Whether a sandbox that was started before it was asked for will do. */
-function isPlain({ cwd = DEFAULT_CWD, network = [], restore }: SandboxOptions): boolean {
-  return cwd === DEFAULT_CWD && network.length === 0 && restore === undefined;
+function isPlain({ cwd, network = [], restore }: SandboxOptions, image: SandboxImage): boolean {
+  const own = image.cwd ?? DEFAULT_CWD;
+  return (cwd ?? own) === own && network.length === 0 && restore === undefined;
 }

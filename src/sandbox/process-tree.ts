@@ -58,6 +58,27 @@ export interface ProcessMark {
   readonly start: string;
 }
 
+/**
+ * Marks of all descendants of `pid`, parents first. A process that ended while they were looked for is left out, and so is
+ * another that has its number since: its parent is not the one under which the number was found.
+ */
+export function descendantMarksOf(pid: number): ProcessMark[] {
+  const found: ProcessMark[] = [];
+  const seen = new Set<number>([pid]);
+  const open = [pid];
+  for (let at = 0; at < open.length && found.length < PROCESSES_MAX; at += 1) {
+    for (const child of childrenOf(open[at] ?? 0)) {
+      const fields = seen.has(child) ? null : fieldsOf(child);
+      const start = fields?.[START_FIELD];
+      if (start === undefined || fields?.[PARENT_FIELD] !== String(open[at])) continue;
+      seen.add(child);
+      found.push({ pid: child, start });
+      open.push(child);
+    }
+  }
+  return found;
+}
+
 /** Null when `pid` is gone. */
 export function markOf(pid: number): ProcessMark | null {
   const start = fieldsOf(pid)?.[START_FIELD];

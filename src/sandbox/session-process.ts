@@ -7,10 +7,10 @@ import type { Cell } from "./cell.ts";
 import type { FramedOutput, Wait } from "./framed-output.ts";
 import { writeOrDrop } from "./pipes.ts";
 import {
+  descendantMarksOf,
   descendantsOf,
   innerPidOf,
   isMarkRunning,
-  isRunning,
   markOf,
   type ProcessMark,
   parentOf,
@@ -156,10 +156,10 @@ export class SessionProcess {
     }
     const passes = signal === "SIGKILL" ? KILL_PASSES_MAX : 1;
     for (let pass = 0; pass < passes; pass += 1) {
-      const below = descendantsOf(pid).filter(isRunning);
+      const below = descendantMarksOf(pid).filter(isMarkRunning);
       if (below.length === 0) return pass > 0;
-      // Children first: a parent that waits for them then ends by itself.
-      for (const each of below.reverse()) signalProcess(each, signal);
+      // Children first: a parent that waits for them then ends by itself. Looked at once more, as numbers come round.
+      for (const each of below.reverse()) if (isMarkRunning(each)) signalProcess(each.pid, signal);
     }
     return true;
   }

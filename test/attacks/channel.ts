@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { type Attack, never, py, sh } from "./attack.ts";
 
 const IN_STEP = { ends: true, exitCode: 3 };
@@ -102,6 +103,57 @@ sys.exit(0)`;
       await py(sandbox, "x = 1", 3_000);
       await py(sandbox, "import os; os._exit(0)", 3_000);
       return py(sandbox, "print('second')");
+    },
+  },
+  {
+    name: "figures that are none",
+    tries:
+      "links to files of the machine, devices, and files that are no pictures, as figures of a cell, by a false matplotlib",
+    must: "none of them is read",
+    contained: { figures: 0, next: "second" },
+    async run({ open, secret }) {
+      const sandbox = await open();
+      const code = `
+import os, sys, types
+def save(path, **_):
+    number = int(path.rsplit("/", 1)[1].split(".")[0])
+    if number == 1: os.symlink(${JSON.stringify(secret.path)}, path)
+    elif number == 2: os.symlink("/dev/zero", path)
+    elif number == 3: os.mkfifo(path)
+    elif number == 4: os.symlink("/proc/1/environ", path)
+    elif number == 5: os.mkdir(path)
+    elif number == 6: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), 30 << 20)
+    else: open(path, "w").write("no picture")
+fake = types.ModuleType("matplotlib.pyplot")
+fake.get_fignums = lambda: list(range(1, 1000))
+fake.figure = lambda number: types.SimpleNamespace(savefig=save)
+fake.close = lambda which: None
+sys.modules["matplotlib.pyplot"] = fake`;
+      const { figures } = await sandbox.python(code, { timeoutMs: 5_000, signal: never });
+      await py(sandbox, "del sys.modules['matplotlib.pyplot']");
+      return { figures: figures.length, next: await py(sandbox, "print('second')") };
+    },
+  },
+  {
+    name: "the files that commands go through",
+    tries:
+      "links to the machine, FIFOs and folders where the server writes a long command, a terminal's, a cell and the Python worker",
+    must: "the server writes nothing outside, and says that it was not run; a restart mends it",
+    contained: { machine: true, said: true, short: "alive" },
+    async run({ open, secret }) {
+      const sandbox = await open();
+      await sh(
+        sandbox,
+        `cd /run; rm -f command cell.py python-worker.py; ln -s ${secret.path} command; mkfifo cell.py terminal-command; mkdir python-worker.py`,
+      );
+      const long = `echo ${"x".repeat(20_000)}`;
+      const { note } = await sandbox.shell(long, { timeoutMs: 3_000, signal: never });
+      const cell = await sandbox.python("print(1)", { timeoutMs: 3_000, signal: never });
+      const typed = { kind: "command", text: "echo 1" } as const;
+      const terminal = await sandbox.terminal(typed, { timeoutMs: 3_000, signal: never });
+      const machine = readFileSync(secret.path, "utf8") === secret.text;
+      const said = [note, cell.note, terminal.note].every((each) => each?.startsWith("It was not run") ?? false);
+      return { machine, said, short: await sh(sandbox, "echo alive") };
     },
   },
 ];

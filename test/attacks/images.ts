@@ -32,7 +32,7 @@ interface Parts {
   must: string;
   contained: unknown;
   contents: (secret: Place["secret"]) => Contents;
-  look(sandbox: Sandbox, secret: Place["secret"]): Promise<unknown>;
+  look: (sandbox: Sandbox, secret: Place["secret"]) => Promise<unknown>;
   /** What a start that fails stands for; its reason when left out. */
   lost?: unknown;
 }

@@ -1,3 +1,10 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { SnapshotStore } from "../../src/sandbox/snapshot-store.ts";
+import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
+import { testSandboxHost } from "../support/sandbox-host.ts";
 import { type Attack, never, py, SMALL, sh } from "./attack.ts";
 
 /** What one sandbox leaves by `leave`, another must not see by `look`. */
@@ -40,7 +47,7 @@ export const NEIGHBOURS: readonly Attack[] = [
   }),
   unseen("processes of a neighbour", {
     tries: "process lists",
-    leave: "(exec -a marked-one sleep 1000 &)",
+    leave: "(exec -a marked-one sleep 1000 &); until grep -qa [m]arked-one /proc/[0-9]*/cmdline; do :; done",
     look: "cat /proc/[0-9]*/cmdline | grep -a [m]arked-one",
   }),
   unseen("abstract sockets of a neighbour", {
@@ -110,6 +117,58 @@ fd = os.open("/usr/bin/env", os.O_RDONLY)
 try: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK); print("leased")
 except OSError: print("refused")`;
       return py(await open(), code);
+    },
+  },
+  {
+    name: "sandboxes that were started ahead",
+    tries: "being handed a sandbox that another has, or had: its files, processes, shell and name",
+    must: "each of 20, four at a time, is fresh, and nobody else's",
+    contained: { fresh: 20, own: 20, warm: true },
+    async run() {
+      const host = await testSandboxHost({ warmMax: 4 });
+      const look =
+        'echo $(ls -A /tmp /workspace /dev/shm /root | grep -c left) $(pgrep -c sleep) $(ipcs -m | grep -c 0x) "$LEFT"';
+      const leave =
+        "LEFT=here; for d in /tmp /workspace /dev/shm /root; do echo $BOX >$d/left; done; ipcmk -M 100 >/dev/null; (setsid sleep 1000 &) ; cat /tmp/left";
+      let [fresh, own, warm] = [0, 0, false];
+      for (let round = 0; round < 5; round += 1) {
+        await systemClock.sleep(60); // so that there are some
+        warm ||= host.warm > 0;
+        const boxes = await Promise.all([1, 2, 3, 4].map(() => host.open({ image: "host", limits: SMALL }, never)));
+        const seen = await Promise.all(boxes.map((box) => sh(box, look)));
+        const left = await Promise.all(boxes.map((box, at) => sh(box, leave.replace("$BOX", `box-${at}`))));
+        fresh += seen.filter((text) => text === "0 0 0").length;
+        own += left.filter((text, at) => text === `box-${at}`).length;
+        await Promise.all(boxes.map((box) => box.close()));
+      }
+      await host.close();
+      return { fresh, own, warm };
+    },
+  },
+  {
+    name: "a snapshot of another's sandbox",
+    tries: "being started from what another left, by a number that it made up",
+    must: "refused",
+    contained: "task_invalid",
+    async run() {
+      const folder = mkdtempSync(join(tmpdir(), "attack-snapshots-"));
+      const snapshots = new SnapshotStore({ folder, sandboxUid: TEST_SANDBOX_UID, clock: systemClock });
+      const host = await testSandboxHost({ snapshots });
+      const options = { image: "host", limits: SMALL };
+      const one = await host.open(options, never);
+      const kept = await one.snapshot(never);
+      const tries = ["../../etc/passwd", "snp_..", kept.id.slice(0, -1), `${kept.id}/../${kept.id}`];
+      const reasons = await Promise.all(
+        [...tries.map((id) => ({ ...kept, id })), { ...kept, sha256: "0".repeat(64) }].map((restore) =>
+          host.open({ ...options, restore }, never).then(
+            () => "started",
+            (error: unknown) => (error as { reason?: string }).reason,
+          ),
+        ),
+      );
+      await host.close();
+      rmSync(folder, { recursive: true });
+      return [...new Set(reasons)].join(" ");
     },
   },
 ];

@@ -1,5 +1,5 @@
 /**
- * Makes the attacks and prints one JSON line for each: `{name, ok, got}`. It is compiled and run once by root and once by
+ * Makes the attacks and prints one JSON line for each: `{name, ok, got, ms}`. It is compiled and run once by root and once by
  * an ordinary user. Arguments are names of attacks; none means all.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -15,6 +15,8 @@ export interface AttackResult {
   name: string;
   ok: boolean;
   got: unknown;
+  /** How long it took. */
+  ms: number;
 }
 
 process.env.SERVER_SECRET = "from-the-server";
@@ -25,6 +27,8 @@ writeFileSync(secret.path, secret.text);
 
 async function attempt(host: Place["host"], attack: Attack): Promise<AttackResult> {
   const opened: Sandbox[] = [];
+  const startedMs = performance.now();
+  const ms = () => Math.round(performance.now() - startedMs);
   const open: Place["open"] = async (over = {}) => {
     const sandbox = await host.open({ image: "host", limits: SMALL, ...over }, never);
     opened.push(sandbox);
@@ -32,12 +36,13 @@ async function attempt(host: Place["host"], attack: Attack): Promise<AttackResul
   };
   try {
     const got = await attack.run({ host, secret, open });
-    return { name: attack.name, ok: Bun.deepEquals(got, attack.contained), got };
+    return { name: attack.name, ok: Bun.deepEquals(got, attack.contained), got, ms: ms() };
   } catch (error) {
     return {
       name: attack.name,
       ok: false,
       got: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      ms: ms(),
     };
   } finally {
     await Promise.all(opened.map((sandbox) => sandbox.close()));
@@ -59,6 +64,6 @@ for (const attack of ATTACKS) {
 }
 await host.close();
 const left = await leftSince(before);
-console.log(JSON.stringify({ name: "nothing is left", ok: Bun.deepEquals(left, NOTHING), got: left }));
+console.log(JSON.stringify({ name: "nothing is left", ok: Bun.deepEquals(left, NOTHING), got: left, ms: 0 }));
 rmSync(folder, { recursive: true });
 process.exit(0);

@@ -15,7 +15,7 @@ interface Parts {
   /** In the sandbox that is kept. */
   command: string;
   /** Says what came of it in the one that is made from it; a text is the reason why there is none. */
-  look(restored: Sandbox | string, secret: Place["secret"]): Promise<unknown>;
+  look: (restored: Sandbox | string, secret: Place["secret"]) => Promise<unknown>;
 }
 
 /** What a sandbox does before it is kept, and what another that is made from it then is. */

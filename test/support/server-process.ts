@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
+import { systemClock } from "../../src/clock.ts";
+import { silentLog } from "../../src/log.ts";
+import { openCgroups } from "../../src/sandbox/cgroup.ts";
 import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
-import { testBwrap } from "./bwrap.ts";
+import { TEST_SANDBOX_UID, testBwrap } from "./bwrap.ts";
 import { eventually } from "./leaks.ts";
 
 const ROOT = `${import.meta.dir}/../..`;
@@ -65,6 +68,7 @@ export async function followServer(
     },
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null && child.signalCode === null) await server.end("SIGKILL");
+      await sweepGroups();
     },
   };
   if (server.url === "") {
@@ -72,6 +76,12 @@ export async function followServer(
     throw new Error(`the server did not start (exit code ${await child.exited}):\n${log}`);
   }
   return server;
+}
+
+/** What the next server does first: removes the cgroups of those that were killed. */
+async function sweepGroups(): Promise<void> {
+  const groups = await openCgroups({ sandboxUid: TEST_SANDBOX_UID, clock: systemClock, log: silentLog });
+  await groups?.[Symbol.asyncDispose]();
 }
 
 export function commandOf(pid: number): string {
