@@ -1,5 +1,6 @@
 import { SingleBar } from "cli-progress";
 import { wireTime } from "../clock.ts";
+import { HOST_NAMES } from "../sandbox/host-image.ts";
 import type { BuildProgress } from "../sandbox/images/build-context.ts";
 import { ImageError } from "../sandbox/images/image-error.ts";
 import type { ImageSource } from "../sandbox/images/images.ts";
@@ -50,7 +51,8 @@ export function importImage(
 
 /** `rolloutd image rm`. */
 export async function removeImage({ store }: Images, name: string): Promise<void> {
-  if (name === "host") throw new CliError("`host` is this machine itself and always there", 2);
+  if (HOST_NAMES.some((own) => own === name))
+    throw new CliError(`\`${name}\` is this machine itself and always there`, 2);
   await store.sweep();
   await orCliError(() => store.remove(name, new AbortController().signal));
   await printLine(`removed ${name}`);

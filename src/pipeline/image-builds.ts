@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import { RequestError } from "../errors.ts";
 import { IMAGE_LIMITS } from "../limits.ts";
 import type { Log } from "../log.ts";
+import { HOST_NAMES } from "../sandbox/host-image.ts";
 import { ImageError } from "../sandbox/images/image-error.ts";
 import type { ImageSource } from "../sandbox/images/images.ts";
 import type { Images } from "../sandbox/images/open-images.ts";
@@ -92,7 +93,8 @@ export class BackgroundBuilds implements ImageBuilds, AsyncDisposable {
   }
 
   async remove(name: string): Promise<void> {
-    if (name === "host") throw new RequestError("image_busy", "`host` is this machine itself and always there");
+    if (HOST_NAMES.some((own) => own === name))
+      throw new RequestError("image_busy", `\`${name}\` is this machine itself and always there`);
     if (this.#builds.get(name)?.state === "building") throw new RequestError("image_busy", `${name} is being built`);
     try {
       const known = this.#parts.images.catalog.list().find((image) => image.name === name);

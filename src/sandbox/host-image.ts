@@ -16,12 +16,15 @@ const OWN_FOLDERS = [
   ["1777", "/tmp", "/var/tmp"],
 ].flatMap(([mode = "", ...folders]) => folders.flatMap((folder) => ["--perms", mode, "--dir", folder]));
 
+/** Names of images that are this machine itself: always there, not to be built over or removed. */
+export const HOST_NAMES = ["host", "host-local"] as const;
+
 export interface HostImageOptions {
   /** Shows `/usr/local` too, with whatever was put there by hand; it is masked otherwise. */
   usrLocal: boolean;
 }
 
-/** The image `host`: this machine's `/usr`, read-only, on an empty root of the sandbox's own. Nothing to build. */
+/** The image `host`, or `host-local` with `/usr/local`: this machine's `/usr`, read-only, on an empty root of the sandbox's own. Nothing to build. */
 export function createHostImage(options: HostImageOptions): SandboxImage {
   const masked = !options.usrLocal && existsSync("/usr/local");
   const local = masked
@@ -30,7 +33,7 @@ export function createHostImage(options: HostImageOptions): SandboxImage {
   const rootFolders = ROOT_FOLDERS.flatMap(mountOfRootFolder);
   const etc = ETC_BOUND.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", path, path]);
   return {
-    name: "host",
+    name: options.usrLocal ? HOST_NAMES[1] : HOST_NAMES[0],
     id: hostImageId(options),
     source: options.usrLocal ? "this machine's /usr" : "this machine's /usr without /usr/local",
     lower: [],

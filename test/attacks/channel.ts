@@ -20,6 +20,24 @@ function inStep(name: string, { tries, command }: { tries: string; command: stri
   };
 }
 
+/** However `command` broke the session, the next ones end in their time, answered or not. */
+function inTime(name: string, { tries, command }: { tries: string; command: string }): Attack {
+  return {
+    name,
+    tries,
+    must: "the next commands end in their time; a neighbour is undisturbed",
+    contained: { isInTime: true, neighbour: "undisturbed" },
+    async run({ open }) {
+      const [neighbour, sandbox] = [await open(), await open()];
+      await sh(sandbox, command, 1_000).catch(() => "");
+      const startedMs = performance.now();
+      for (let i = 0; i < 2; i += 1) await sh(sandbox, "echo next", 500).catch(() => "");
+      const isInTime = performance.now() - startedMs < 20_000;
+      return { isInTime, neighbour: await sh(neighbour, "echo undisturbed") };
+    },
+  };
+}
+
 /** Forging or breaking what passes between the server and the tools. What is forged is the agent's own observation. */
 export const CHANNEL: readonly Attack[] = [
   inStep("forged marks", {
@@ -63,6 +81,19 @@ END
   inStep("readonly names", {
     tries: "names that the session sets, made unsettable",
     command: "readonly PS1 PS0 PROMPT_COMMAND IFS 2>/dev/null; IFS=x; set -e; set -u; set -f; set -n 2>/dev/null; true",
+  }),
+  inTime("orders to PID 1", {
+    tries: "further shells and workers on the same pipes, by writing where PID 1 reads its orders",
+    command: 'for i in 1 2 3; do echo "shell x$i" >/proc/1/fd/0; echo "python y$i" >/proc/1/fd/0; done; sleep 0.2',
+  }),
+  inTime("a thief of commands", {
+    tries: "reading what is meant for PID 1 and for its shell, byte by byte",
+    command: "for p in 1 $$; do (while :; do head -c 1 /proc/$p/fd/0; done >/dev/null 2>&1 &); done; sleep 0.1",
+  }),
+  inTime("an end of its session that it tells itself", {
+    tries: "what PID 1 says when a shell has ended, with every name it can find, and that PID 1 is up, again and again",
+    command:
+      'for i in $(seq 200); do echo up; echo "shell $i 0"; echo "python  1"; echo "terminal $(head -c 50 /dev/urandom)"; done >/proc/1/fd/1 2>/dev/null',
   }),
   {
     name: "the Python worker's own descriptors",

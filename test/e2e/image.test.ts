@@ -41,7 +41,7 @@ describe("rolloutd image", () => {
     });
     expect((await run("build", recipe)).out).toContain(`tiny is ${id}, and was there`);
     const listed = JSON.parse((await run("ls", "--json")).out);
-    expect(listed.map((one: { name: string }) => one.name)).toEqual(["host", "other", "tiny"]);
+    expect(listed.map((one: { name: string }) => one.name)).toEqual(["host", "host-local", "other", "tiny"]);
     expect((await run("ls")).out).toMatch(/tiny +[0-9a-f]{16} +\d+\.\d MB/);
     expect(JSON.parse((await run("inspect", "tiny", "--json")).out)).toMatchObject({
       kind: "layer",
@@ -93,13 +93,13 @@ describe("rolloutd image", () => {
     const built = await runCli(["image", "build", "tiny", "--data", data, "--recipes", recipes], env);
     expect(built.code).toBe(0);
     const listed = await ask("GET", "/v1/images");
-    expect(listed.body[1]).toMatchObject({ name: "tiny", in_use: 0, last_used_at: null });
+    expect(listed.body[2]).toMatchObject({ name: "tiny", in_use: 0, last_used_at: null });
     expect(await ask("POST", "/v1/jobs", { task })).toMatchObject({ status: 202 });
 
     expect(await ask("POST", "/v1/images", { name: "again", recipe: "tiny" })).toMatchObject({ status: 202 });
     let seen = await ask("GET", "/v1/images/again");
     while (seen.body.build.state === "building") seen = await ask("GET", "/v1/images/again");
-    expect(seen.body).toMatchObject({ image: { id: listed.body[1].id }, build: { state: "built", error: null } });
+    expect(seen.body).toMatchObject({ image: { id: listed.body[2].id }, build: { state: "built", error: null } });
     expect((await ask("DELETE", "/v1/images/again")).status).toBe(204);
     expect((await ask("DELETE", "/v1/images/again")).status).toBe(404);
     expect(await server.end("SIGTERM")).toBe(0);

@@ -1,3 +1,4 @@
+import { createHostImage } from "../host-image.ts";
 import type { ImageCatalog, ImageInfo, ImageLease, SandboxImage } from "../image.ts";
 import { fixedCatalog } from "../image.ts";
 import type { Manifest } from "./manifest.ts";
@@ -9,9 +10,9 @@ const OWN_NAMES = [
   { path: "/etc/hostname", text: "sandbox\n" },
 ];
 
-/** The image `host`, and what the store holds at the moment it is asked: what another process builds is there at once. */
+/** The images of the machine itself, `host` first, and what the store holds at the moment it is asked: what another process builds is there at once. */
 export function createImageCatalog(host: SandboxImage, store: ImageStore): ImageCatalog {
-  const fixed = fixedCatalog([host]);
+  const fixed = fixedCatalog([host, createHostImage({ usrLocal: true })]);
   return {
     list: () => [
       ...fixed.list(),

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { HOST_NAMES } from "../host-image.ts";
 
 /** What an image may be called: words with `.`, `_`, `-`, parts by `/`, a tag after `:`, as Docker names images. */
 const NAME = /^[a-z0-9][a-z0-9._-]*(\/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?$/;
@@ -8,7 +9,8 @@ const SLASH = "%";
 
 /** What is wrong with a name for an image; null when nothing is. */
 export function problemOfName(name: string): string | null {
-  if (name === "host") return "`host` is this machine itself and always there; take another name";
+  if (HOST_NAMES.some((own) => own === name))
+    return `\`${name}\` is this machine itself and always there; take another name`;
   if (name.length <= NAME_CHARS_MAX && NAME.test(name)) return null;
   return `an image's name has at most ${NAME_CHARS_MAX} characters: lower-case letters, digits, . _ -, parts by /, a tag after :`;
 }
