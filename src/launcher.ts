@@ -22,6 +22,15 @@ const HTTP_REQUESTS_MAX = "8192";
 const PROGRAMS = ["/bin/sh", "/usr/bin/env", "/usr/bin/unshare", "/usr/bin/setpriv", "/usr/bin/setsid"];
 
 /**
+ * A signal that comes in the moment of the child's end makes `wait` answer 128 and its number, with the child reaped: then
+ * the next `wait` has its exit code. It knows no such child (127) when the first one had it already.
+ */
+const LAST_WORD = (child: string) => `wait $${child} 2>/dev/null
+  again=$?
+  [ $again = 127 ] || code=$again
+  exit $code`;
+
+/**
  * A here-document of sh is a pipe, and /proc gives its write end: so descriptors 7 and 8 are a pipe without a name
  * (Bun's execve closes all but 0, 1 and 2, so it cannot bring one).
  * A bwrap shares the server's process group: `setsid` keeps a Ctrl-C of the terminal from it. Init would ignore a TERM
@@ -50,7 +59,8 @@ trap forward TERM INT HUP
 while :; do
   wait $child
   code=$?
-  kill -0 $child 2>/dev/null || exit $code
+  kill -0 $child 2>/dev/null && continue
+  ${LAST_WORD("child")}
 done`;
 
 /**
@@ -93,7 +103,8 @@ exec 3<&- 7<&-
 while :; do
   wait $server
   code=$?
-  kill -0 $server 2>/dev/null || exit $code
+  kill -0 $server 2>/dev/null && continue
+  ${LAST_WORD("server")}
 done`;
 
 /** Without one of these root cannot start sandboxes under another uid or look at them. */

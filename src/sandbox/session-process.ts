@@ -11,6 +11,7 @@ import {
   descendantsOf,
   innerPidOf,
   isMarkRunning,
+  isRunning,
   markOf,
   type ProcessMark,
   parentOf,
@@ -218,6 +219,9 @@ export class SessionProcess {
     if (leader.process !== null) return leader;
     this.#leader = null;
     if (leader.end.signal.reason === NOT_FOUND && this.#start.missing !== null) return this.#start.missing;
+    // Whoever kills all of it from outside may be about to: by whose doing it ended, `ended` knows.
+    await this.#clock.sleep(LIMITS.sandboxLookMs);
+    if (!isRunning(this.#cell().initPid)) await this.gone();
     // It cannot start: no process or memory left in the sandbox, or an agent that kills it at once.
     await this.#cell().kill("limit");
     throw new RolloutError("sandbox_limit", `the ${this.#start.name} session of a sandbox could not be started`);

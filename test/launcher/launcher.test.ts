@@ -7,7 +7,7 @@ import { childrenOf, descendantsOf, isRunning } from "../../src/sandbox/process-
 import { testBwrap } from "../support/bwrap.ts";
 import { eventually, leftSince, NOTHING, processesMarked, residue } from "../support/leaks.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(600_000);
 
 const SERVER = join(import.meta.dir, "../programs/storm-server.ts");
 const LAUNCHER = join(import.meta.dir, "../../src/launcher.ts");
