@@ -112,6 +112,8 @@ export const LIMITS = {
   repeatedTurnsMax: 8,
   /** One call of a candidate's function by a hidden test, or one run of its program, ms. */
   candidateCallMs: 10_000,
+  /** What a hidden test may do with one answer of a candidate, ms. */
+  judgeStepMs: 20_000,
   /** Times a candidate is started anew after it hung or died; then the rest of its tests fail unrun. */
   candidateStopsMax: 3,
   /** Pause before a second attempt, doubled each time up to the maximum, ms. */

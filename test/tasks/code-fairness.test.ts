@@ -152,6 +152,26 @@ describe("code handler, for a wrong solution", () => {
     expect(JSON.stringify(verdict.report)).toContain("candidate_timeout");
   });
 
+  test.each([
+    [
+      "longer than a test may take over it",
+      "def f(): return range(10 ** 15)\n",
+      "assert sum(f()) == 5",
+      "candidate_timeout",
+    ],
+    ["more memory than the tests have", "def f(): return range(10 ** 15)\n", "assert list(f()) == [5]", "MemoryError"],
+  ])(
+    "that answers with what keeps a test busy for %s gets 0 for it, not a failure of the grader",
+    async (_what, solution, code, why) => {
+      const two = {
+        tests: [...asserts("assert f() is not None").tests, ...asserts(code).tests, ...asserts(code).tests],
+      };
+      const verdict = await grade(solution, two, 10_000);
+      expect(verdict).toMatchObject({ reward: 1 / 3, rewards: { all_passed: 0 } });
+      expect(JSON.stringify(verdict.report)).toContain(why);
+    },
+  );
+
   test("that ends between two calls has died, which is no failure of the grader", async () => {
     const solution = [
       "import os, threading",

@@ -16,6 +16,8 @@ const TOOLS = ["bash", "python", "edit", "finish"] as const;
 const SYSTEM = `Write the solution to ${SOLUTION_PATH}, try it, and call finish when it works. Hidden tests decide.`;
 /** Share of EVAL's time that the candidate may use up: what is left lets the judge report. */
 const CANDIDATE_SHARE = 0.8;
+/** Share of it that the judge may spend on one answer, so that an answer cannot turn a failed test into a time-out of EVAL. */
+const JUDGE_SHARE = 0.1;
 
 /**
  * Programming tasks with hidden tests (HumanEval and native rows). The candidate never shares a sandbox with the tests:
@@ -83,7 +85,9 @@ async function runTests(context: EvalContext, candidate: CandidateOptions, clock
   const results: UnitResult[] = [];
   if (asserts.length > 0) {
     await using runner = new Candidate(context.sandboxes, candidate, clock);
-    const judge = { tests: asserts, image: candidate.image, limits: candidate.limits };
+    const { image, limits } = candidate;
+    const stepMs = Math.min(LIMITS.judgeStepMs, context.limits.evalMs * JUDGE_SHARE);
+    const judge = { tests: asserts, image, limits, stepMs, clock };
     results.push(...(await runAssertTests(context.sandboxes, runner, judge, context.signal)));
   }
   let timeLeftMs = candidate.timeMs;
