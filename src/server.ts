@@ -63,6 +63,7 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   if (swept > 0) log.info("server:images_swept", { folders: swept });
   const sandboxes = await createSandboxes(config, { images, log, clock });
   opened.defer(() => sandboxes.close());
+  sandboxes.removeAllSnapshots();
   const lack = describeLack(sandboxes.enforcement);
   if (lack !== null) log.warn("sandbox:limits_not_enforced", lack);
   const imageBuilds = opened.use(

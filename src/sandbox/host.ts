@@ -122,6 +122,10 @@ class BubblewrapHost implements SandboxHost {
     return this.#warm.drain(imageId);
   }
 
+  removeAllSnapshots(): void {
+    this.#options.snapshots?.removeAll();
+  }
+
   removeSnapshot(id: string): void {
     this.#options.snapshots?.remove(id);
   }

@@ -188,6 +188,8 @@ export interface SandboxHost {
   images(): readonly ImageInfo[];
   /** Removes a snapshot; one that is gone is no error. */
   removeSnapshot(id: string): void;
+  /** Removes those of a server that was killed, which nobody asks for any more. */
+  removeAllSnapshots(): void;
   /** Closes those of an image that were started ahead of need, so that it can be removed; resolves when they are gone. */
   drain(imageId: string): Promise<void>;
   /** What limits bind on this machine. */

@@ -84,6 +84,11 @@ export class SnapshotStore {
     }
   }
 
+  /** Removes all that are whole. */
+  removeAll(): void {
+    for (const name of this.#names()) if (name.endsWith(FINISHED)) rmSync(join(this.#folder, name), { force: true });
+  }
+
   /** Removes a snapshot; one that is gone is no error. Sandboxes that were started from it live on. */
   remove(id: string): void {
     rmSync(this.#fileOf(id), { force: true });

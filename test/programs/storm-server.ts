@@ -38,6 +38,7 @@ const host = createSandboxHost({
   sandboxesMax: 100,
   sweepOrphans,
 });
+host.removeAllSnapshots();
 console.log(`READY ${outerPid()} ${process.env.BUN_CONFIG_MAX_HTTP_REQUESTS}`);
 
 const network = [parseNetworkRule("open.example:443")].filter((rule) => rule !== null);
