@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { tryLock } from "../../src/libc.ts";
+import { groupPlaces } from "../../src/sandbox/cgroup-tree.ts";
 import { descendantsOf, isRunning } from "../../src/sandbox/process-tree.ts";
 
 const WAIT_MS_MAX = 5_000;
 const POLL_MS = 5;
-const GROUP_DEPTH_MAX = 4;
 
 /** What a test may leave behind: running processes below this one, mounts, names where roots are mounted, cgroups. */
 export interface Residue {
@@ -24,20 +24,23 @@ export function residue(): Residue {
     files: ["/mnt", "/srv", tmpdir()]
       .flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))
       .filter((path) => !path.startsWith(tmpdir()) || path.includes("/rolloutd-net-"))
-      .concat(groupsBelow("/sys/fs/cgroup", GROUP_DEPTH_MAX)),
+      .concat(groupsLeft()),
   };
 }
 
-/** Folders that servers left in the cgroup file systems: one that runs, such as another test's, holds a lock on its own. */
-function groupsBelow(folder: string, depth: number): string[] {
-  const names = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
-  return names
-    .filter((each) => each.isDirectory())
-    .flatMap(({ name }) => {
-      const path = join(folder, name);
-      if (name.startsWith("rolloutd-")) return isAbandoned(path) ? [path] : [];
-      return depth === 0 ? [] : groupsBelow(path, depth - 1);
-    });
+/** Folders that servers left where a server of ours makes its groups: one that runs, such as another test's, holds a lock. */
+function groupsLeft(): string[] {
+  const texts = {
+    mountinfo: readFileSync("/proc/self/mountinfo", "utf8"),
+    cgroup: readFileSync("/proc/self/cgroup", "utf8"),
+  };
+  return groupPlaces(texts, process.getuid?.() === 0).flatMap(({ folder }) => {
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    return names
+      .filter((name) => name.startsWith("rolloutd-"))
+      .map((name) => join(folder, name))
+      .filter(isAbandoned);
+  });
 }
 
 function isAbandoned(folder: string): boolean {
