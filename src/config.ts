@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ConfigError, readConfigFile } from "./config-file.ts";
 import { LOG_LEVELS } from "./log.ts";
 
 /**
@@ -24,6 +25,8 @@ function pairs(value: unknown): unknown {
     }),
   );
 }
+
+const WHOLE = "accepted: a whole number of at least 1, sizes in bytes, times in ms";
 
 export const SERVER_OPTIONS = {
   host: z
@@ -82,7 +85,7 @@ export const SERVER_OPTIONS = {
     .default(61_234)
     .describe("kernel uid of sandboxes when root starts the server"),
   limits_max: z
-    .preprocess(pairs, z.record(z.string(), z.int().min(1)))
+    .preprocess(pairs, z.record(z.string(), z.int(WHOLE).min(1, WHOLE)))
     .default({})
     .describe("maxima of jobs' limits, NAME=NUMBER,...; in the file a table, [limits_max]"),
   network_private: list
@@ -129,6 +132,8 @@ const ServerConfigWire = z.strictObject(SERVER_OPTIONS);
 type Wire = z.infer<typeof ServerConfigWire>;
 export type OptionKey = keyof Wire;
 
+type Origins = Readonly<Record<string, string>>;
+
 export interface ServerConfig {
   readonly host: string;
   readonly port: number;
@@ -157,16 +162,19 @@ export interface ServerConfig {
   readonly turnMs: number;
   readonly drainMs: number;
   readonly logLevel: Wire["log_level"];
-}
-
-/** A setting that cannot be used: which one, where it came from, and what is accepted. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
+  /** Where each setting was given, for messages: `--data`, `ROLLOUTD_DATA` or `data in FILE`; its flag when nowhere. */
+  readonly origins: Origins;
 }
 
 /** Resolves flags over environment over file over defaults, once, into a frozen object. Throws ConfigError. */
 export async function readConfig(flags: Readonly<Record<string, unknown>>, file: string | null): Promise<ServerConfig> {
-  const fromFile = file === null ? {} : await readToml(file);
+  const fromFile = file === null ? {} : await readConfigFile(file);
+  const unknown = Object.keys(fromFile).find((key) => !(key in SERVER_OPTIONS));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      `${unknown} in ${file} is not a setting; known are ${Object.keys(SERVER_OPTIONS).join(", ")}`,
+    );
+  }
   const merged: Record<string, unknown> = {};
   const origins: Record<string, string> = {};
   for (const key of Object.keys(SERVER_OPTIONS)) {
@@ -177,19 +185,20 @@ export async function readConfig(flags: Readonly<Record<string, unknown>>, file:
       [fromFile[key], `${key} in ${file}`],
     ] as const;
     const found = sources.find(([value]) => value !== undefined && value !== "");
+    origins[key] = flagName(key);
     if (found) [merged[key], origins[key]] = found;
   }
-  const unknown = Object.keys(fromFile).find((key) => !(key in SERVER_OPTIONS));
-  if (unknown !== undefined) {
-    throw new ConfigError(
-      `${unknown} in ${file} is not a setting; known are ${Object.keys(SERVER_OPTIONS).join(", ")}`,
-    );
-  }
   const parsed = ServerConfigWire.safeParse(merged);
-  if (parsed.success) return freeze(parsed.data);
-  const [issue] = parsed.error.issues;
-  const key = String(issue?.path[0] ?? "");
-  throw new ConfigError(`${origins[key] ?? key}: ${issue?.message} (got ${JSON.stringify(merged[key])})`);
+  if (parsed.success) return freeze(parsed.data, Object.freeze(origins));
+  throw new ConfigError(describeIssue(parsed.error.issues, merged, origins));
+}
+
+/** The first of `issues`: where the setting was given, the part of it that is wrong, and what stands there. */
+function describeIssue(issues: readonly z.core.$ZodIssue[], merged: Record<string, unknown>, origins: Origins): string {
+  const [issue] = issues;
+  const [key = "", ...inner] = (issue?.path ?? []).map(String);
+  const part = inner.length === 0 ? "" : `${inner.join(".")}: `;
+  return `${origins[key] ?? key}: ${part}${issue?.message} (got ${JSON.stringify(merged[key])})`;
 }
 
 /** `--token-file` for `token_file`. */
@@ -229,16 +238,16 @@ export function searchPath(): readonly string[] {
   return (process.env.PATH ?? "/usr/bin:/bin").split(":").filter((folder) => folder.startsWith("/"));
 }
 
-function freeze(wire: Wire): ServerConfig {
+function freeze(wire: Wire, origins: Origins): ServerConfig {
   if (!isLoopback(wire.host) && wire.token_file === null) {
     throw new ConfigError(
-      `--host ${wire.host} is reachable by others and needs --token-file: the server runs code for whoever can reach it`,
+      `${origins.host} ${wire.host} is reachable by others and needs --token-file: the server runs code for whoever can reach it`,
     );
   }
   const evalReserve = 2 * wire.eval_workers;
   if (wire.sandboxes_max <= evalReserve) {
     throw new ConfigError(
-      `--sandboxes-max ${wire.sandboxes_max} leaves none for agents: ${evalReserve} are reserved for --eval-workers ${wire.eval_workers}`,
+      `${origins.sandboxes_max} ${wire.sandboxes_max} leaves none for agents: ${evalReserve} are reserved for ${origins.eval_workers} ${wire.eval_workers}`,
     );
   }
   const dataDir = wire.data ?? (process.getuid?.() === 0 ? "/var/lib/rolloutd" : "./rolloutd-data");
@@ -269,24 +278,11 @@ function freeze(wire: Wire): ServerConfig {
     turnMs: wire.turn_ms,
     drainMs: wire.drain_ms,
     logLevel: wire.log_level,
+    origins,
   });
 }
 
 /** 127.0.0.0/8, ::1 and the name localhost. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
-}
-
-async function readToml(file: string): Promise<Record<string, unknown>> {
-  let text: string;
-  try {
-    text = await Bun.file(file).text();
-  } catch (cause) {
-    throw new ConfigError(`--config ${file} cannot be read: ${String(cause)}`, { cause });
-  }
-  try {
-    return z.record(z.string(), z.unknown()).parse(Bun.TOML.parse(text));
-  } catch (cause) {
-    throw new ConfigError(`--config ${file} is not TOML: ${String(cause)}`, { cause });
-  }
 }

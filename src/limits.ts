@@ -164,7 +164,9 @@ export const IMAGE_LIMITS = {
   /** Files and folders of one image; the largest public ones have about 500,000. */
   entriesMax: 4_000_000,
   /** Of a build's output only the end is kept, for the message when it fails. */
-  outputLinesKept: 40,
+  outputLinesKept: 20,
+  /** Of its lines that name an error the first, wherever they stand: they come before the end. */
+  outputErrorsKept: 3,
   outputLineCharsMax: 500,
   recipeBytesMax: 64 * 1024,
   pipLockBytesMax: 4 * 1024 * 1024,

@@ -1,7 +1,8 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "./clock.ts";
-import { ConfigError, downloadEnvironment, type ServerConfig, searchPath } from "./config.ts";
+import { downloadEnvironment, type ServerConfig } from "./config.ts";
+import { ConfigError } from "./config-file.ts";
 import { RequestError, RolloutError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { type AuthConfig, parseTokens } from "./http/guard.ts";
@@ -16,10 +17,10 @@ import { BackgroundBuilds } from "./pipeline/image-builds.ts";
 import { LiveJobs } from "./pipeline/live-job.ts";
 import { Pipeline } from "./pipeline/pipeline.ts";
 import type { PipelineObserver } from "./pipeline/stage-parts.ts";
-import { unpackBundledBwrap } from "./sandbox/bundled-bwrap.ts";
+import { LIMIT_NAMES } from "./pipeline/submit.ts";
 import { openCgroups } from "./sandbox/cgroup.ts";
+import { requireBwrap } from "./sandbox/choose-bwrap.ts";
 import { describeLack } from "./sandbox/enforcement.ts";
-import { BWRAP_VERSION_MIN, type Bwrap, bwrapCandidates, findBwrap, versionsOf } from "./sandbox/find-bwrap.ts";
 import { createSandboxHost } from "./sandbox/host.ts";
 import { type Images, openImages } from "./sandbox/images/open-images.ts";
 import { findPrograms } from "./sandbox/machine.ts";
@@ -27,16 +28,12 @@ import { type Cidr, parseCidr, resolveHost } from "./sandbox/network/addresses.t
 import { probeConfinement } from "./sandbox/probe.ts";
 import type { SandboxHost } from "./sandbox/sandbox.ts";
 import { SnapshotStore } from "./sandbox/snapshot-store.ts";
+import { StartError } from "./start-error.ts";
 import { createStore } from "./store/client.ts";
 import type { Store } from "./store/store.ts";
 import { Supervisor } from "./supervisor.ts";
 import { createRegistry } from "./tasks/registry.ts";
 import { VERSION } from "./version.ts";
-
-/** Why the server does not start, in words for whoever started it. */
-export class StartError extends Error {
-  override readonly name = "StartError";
-}
 
 export interface RunningServer {
   readonly url: string;
@@ -59,6 +56,8 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   const metrics = opened.use(createMetrics());
   const store = opened.use(await openStore(config, clock));
   const images = openServerImages(config, clock);
+  const problem = images.problem();
+  if (problem !== null) throw new StartError(`--images: ${problem}`);
   const swept = await images.store.sweep();
   if (swept > 0) log.info("server:images_swept", { folders: swept });
   const sandboxes = await createSandboxes(config, { images, log, clock });
@@ -96,7 +95,8 @@ export async function startServer(config: ServerConfig, log: Log): Promise<Runni
   });
   const http = listen(app, config, clock);
   opened.defer(() => http.stop(0));
-  await Promise.all([checkConfinement(sandboxes), addBackends(config, backends)]);
+  await checkConfinement(sandboxes);
+  await addBackends(config, backends);
   pipeline.start();
   isStarting = false;
   const rest = opened.move();
@@ -119,12 +119,12 @@ async function openStore(config: ServerConfig, clock: Clock): Promise<Store> {
     return await createStore({ file: join(folder, "rolloutd.db"), clock });
   } catch (cause) {
     const why = cause instanceof RolloutError ? cause.detail : cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(`--data ${folder}: ${why}`, { cause });
+    throw new StartError(`${config.origins.data} ${folder}: ${why}`, { cause });
   }
 }
 
-/** Throws StartError with what does not hold; a server without confinement, or whose graders cannot run, must not start. */
-async function checkConfinement(host: SandboxHost): Promise<void> {
+/** Throws StartError with what does not hold: without confinement, or programs that graders need, nothing is run. */
+export async function checkConfinement(host: SandboxHost): Promise<void> {
   const findings = [findPrograms(), ...(await probeConfinement(host, "host"))];
   const broken = findings.filter((finding) => finding.state === "broken");
   if (broken.length === 0) return;
@@ -138,7 +138,7 @@ async function checkConfinement(host: SandboxHost): Promise<void> {
 export async function createSandboxes(
   config: Pick<
     ServerConfig,
-    "bwrapPath" | "cacheDirs" | "dataDir" | "networkPrivate" | "sandboxUid" | "sandboxesMax" | "warmMax"
+    "bwrapPath" | "cacheDirs" | "dataDir" | "networkPrivate" | "origins" | "sandboxUid" | "sandboxesMax" | "warmMax"
   >,
   { images, log, clock }: { images: Images; log: Log; clock: Clock },
 ): Promise<SandboxHost> {
@@ -149,7 +149,7 @@ export async function createSandboxes(
     snapshots: new SnapshotStore({ folder: join(resolve(config.dataDir), "snapshots"), sandboxUid, clock }),
     bwrapPath: bwrap.path,
     sandboxUid: config.sandboxUid,
-    network: { admitted: readCidrs(config.networkPrivate), resolve: resolveHost },
+    network: { admitted: readCidrs(config), resolve: resolveHost },
     images: images.catalog,
     clock,
     log,
@@ -159,25 +159,13 @@ export async function createSandboxes(
   });
 }
 
-async function requireBwrap(config: Parameters<typeof chooseBwrap>[0]): Promise<Bwrap> {
-  const bwrap = await chooseBwrap(config);
-  if (bwrap !== null) return bwrap;
-  const old = (await bwrapsSeen(config)).map(({ path, version }) => `${path} is ${version}`).join(", ");
-  throw new StartError(
-    `no bubblewrap >= ${BWRAP_VERSION_MIN} was found${old === "" ? "" : ` (${old})`}; \`rolloutd doctor\` says how to get one, --bwrap names one`,
-  );
-}
-
-/** What is there of bubblewrap, new enough or not. */
-export function bwrapsSeen({ bwrapPath, cacheDirs }: Pick<ServerConfig, "bwrapPath" | "cacheDirs">): Promise<Bwrap[]> {
-  return versionsOf(bwrapPath === null ? bwrapCandidates(searchPath().join(":"), cacheDirs) : [bwrapPath]);
-}
-
-function readCidrs(texts: readonly string[]): Cidr[] {
-  return texts.map((text) => {
+function readCidrs({ networkPrivate, origins }: Pick<ServerConfig, "networkPrivate" | "origins">): Cidr[] {
+  return networkPrivate.map((text) => {
     const cidr = parseCidr(text);
     if (cidr === null) {
-      throw new ConfigError(`--network-private ${text}: is no network; accepted: CIDR notation, such as 10.1.0.0/16`);
+      throw new ConfigError(
+        `${origins.network_private} ${text}: is no network; accepted: CIDR notation, such as 10.1.0.0/16`,
+      );
     }
     return cidr;
   });
@@ -195,26 +183,6 @@ export function openServerImages(config: ServerConfig, clock: Clock): Images {
   });
 }
 
-/**
- * The bubblewrap to use: the one that `--bwrap` names and no other, else one of PATH or the caches, else the one inside
- * this program. Null when there is none that is new enough. Throws StartError when the one inside cannot be unpacked.
- */
-export async function chooseBwrap(
-  config: Pick<ServerConfig, "bwrapPath" | "cacheDirs" | "dataDir" | "sandboxUid">,
-): Promise<Bwrap | null> {
-  const { bwrapPath, cacheDirs, dataDir } = config;
-  if (bwrapPath !== null) return findBwrap([bwrapPath]);
-  const found = await findBwrap(bwrapCandidates(searchPath().join(":"), cacheDirs));
-  if (found !== null) return found;
-  const sandboxUid = process.getuid?.() === 0 ? config.sandboxUid : null;
-  try {
-    return await unpackBundledBwrap({ dataDir, sandboxUid });
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(`${why}; see \`rolloutd doctor\``, { cause });
-  }
-}
-
 async function openBackends(
   config: ServerConfig,
   { store, log, clock }: { store: Store; log: Log; clock: Clock },
@@ -229,7 +197,10 @@ async function openBackends(
 }
 
 /** Registers the backends of the command line. One that cannot be reached is registered all the same, as unhealthy. */
-async function addBackends({ backends: urls, model, tokenizer }: ServerConfig, backends: Backends): Promise<void> {
+async function addBackends(
+  { backends: urls, model, tokenizer, origins }: ServerConfig,
+  backends: Backends,
+): Promise<void> {
   for (const url of urls) {
     const spec = {
       url,
@@ -245,7 +216,7 @@ async function addBackends({ backends: urls, model, tokenizer }: ServerConfig, b
       await backends.add(spec, { probe: true });
     } catch (cause) {
       const why = cause instanceof RequestError ? cause.detail : cause instanceof Error ? cause.message : String(cause);
-      throw new StartError(`--backend: ${why}`, { cause });
+      throw new StartError(`${origins.backend}: ${why}`, { cause });
     }
   }
 }
@@ -258,21 +229,27 @@ function listen(app: Parameters<typeof startHttp>[0], config: ServerConfig, cloc
   }
 }
 
-function readLimitsMax({ limitsMax }: ServerConfig): LimitsMax {
+function readLimitsMax({ limitsMax, origins }: ServerConfig): LimitsMax {
+  const unknown = Object.keys(limitsMax).find((name) => !LIMIT_NAMES.includes(name));
+  if (unknown !== undefined) {
+    throw new ConfigError(`${origins.limits_max}: ${unknown} is no limit; accepted: ${LIMIT_NAMES.join(", ")}`);
+  }
   try {
     return parseLimitsMax(limitsMax);
   } catch (cause) {
-    throw new ConfigError(`--limits-max: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw new ConfigError(`${origins.limits_max}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
   }
 }
 
-function readAuth({ host, allowedHosts, tokenFile }: ServerConfig): AuthConfig {
+function readAuth({ host, allowedHosts, tokenFile, origins }: ServerConfig): AuthConfig {
   if (tokenFile === null) return { boundHost: host, allowedHosts, tokens: null };
   try {
     return { boundHost: host, allowedHosts, tokens: parseTokens(readFileSync(tokenFile, "utf8")) };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigError(`--token-file ${tokenFile}: ${why}`, { cause });
+    throw new ConfigError(`${origins.token_file} ${tokenFile}: ${why}`, { cause });
   }
 }
 

@@ -22,7 +22,8 @@ const BUILD_ONLY = new Set(["gcc", "libcap-dev", "xz-utils", "debian-archive-key
 
 /** A bwrap that is new enough, on PATH or in a cache; null when there is none. Changes nothing. */
 export function installedBubblewrap(cache: string): Promise<Bwrap | null> {
-  const caches = [...new Set([cache, SYSTEM_CACHE])];
+  // A cache that is named is the only one that the program looks into, too.
+  const caches = process.env.ROLLOUTD_CACHE ? [cache] : [...new Set([cache, SYSTEM_CACHE])];
   return findBwrap(bwrapCandidates(process.env.PATH ?? "/usr/bin:/bin", caches));
 }
 
@@ -36,7 +37,7 @@ export async function ensureBubblewrap(cache: string, report: (line: string) => 
   const root = process.getuid?.() === 0;
   const absent = missingPackages().filter((name) => found === null || !BUILD_ONLY.has(name));
   if (found !== null && absent.length === 0) return found;
-  if (!root) throw new Error(howToInstall(found, absent));
+  if (!root && absent.length > 0) throw new Error(howToInstall(found, absent));
   if (absent.length > 0) await step(`packages ${absent.join(" ")}`, report, () => aptInstall(absent));
   if (found !== null) return found;
   const built = await step("bubblewrap from source", report, () => buildBubblewrap(cache, ORDINARY));

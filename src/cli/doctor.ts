@@ -19,7 +19,12 @@ export interface DoctorParts {
   bwrap: () => Promise<Bwrap | null>;
   /** Those that were found, new enough or not. */
   seen: () => Promise<readonly Bwrap[]>;
+  /** The path that `--bwrap` gives; null when any may be used. */
+  named: string | null;
+  /** Where the bundled one is unpacked for a try. */
   dataDir: string;
+  /** The folder that `serve` would use. */
+  dataDirGiven: string;
   sandboxUid: number;
   /** Makes the sandbox host that `serve` would use; rejects when there can be none. */
   host: () => Promise<SandboxHost>;
@@ -40,10 +45,10 @@ export async function runDoctor(parts: DoctorParts, options: DoctorOptions): Pro
     console.log(apparmorProfile.replaceAll(PROFILE_PATH, process.execPath).trimEnd());
     return 0;
   }
-  const { clock, log } = parts;
+  const { clock, log, named } = parts;
   const [{ bwrap, findings: choice }, seen] = [await choose(parts), await parts.seen()];
   const sandboxUid = process.getuid?.() === 0 ? parts.sandboxUid : null;
-  const findings = await inspectMachine({ bwrap, tooOld: tooOldOf(seen), sandboxUid, clock, log });
+  const findings = await inspectMachine({ bwrap, tooOld: tooOldOf(seen), named, sandboxUid, clock, log });
   findings.push(...choice);
   if (bwrap !== null) findings.push(...(await probe(parts)));
   const holds = findings.every(({ state }) => state !== "broken");
@@ -56,7 +61,7 @@ export async function runDoctor(parts: DoctorParts, options: DoctorOptions): Pro
 async function choose(parts: DoctorParts): Promise<{ bwrap: Bwrap | null; findings: Finding[] }> {
   try {
     const bwrap = await parts.bwrap();
-    return { bwrap, findings: bwrap === null ? [] : [originOf(bwrap, parts.dataDir)] };
+    return { bwrap, findings: bwrap === null ? [] : [originOf(bwrap, parts)] };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     const fault = { consequence: "no server starts", fix: "--data with a folder that the uid of sandboxes may reach" };
@@ -65,11 +70,12 @@ async function choose(parts: DoctorParts): Promise<{ bwrap: Bwrap | null; findin
 }
 
 /** Whose bubblewrap runs: one of this machine goes before the one that a binary carries. */
-function originOf(bwrap: Bwrap, dataDir: string): Finding {
+function originOf(bwrap: Bwrap, { dataDir, dataDirGiven }: DoctorParts): Finding {
   const carried = BUILD?.bwrapVersion ?? null;
   const inside = carried === null ? "this program carries none" : `this program carries ${carried}`;
   const isBundled = bwrap.path === bundledBwrapPath(dataDir);
-  const detail = isBundled ? "the one inside this program, unpacked" : `this machine's; ${inside}`;
+  const own = `the one inside this program, which serve unpacks to ${bundledBwrapPath(dataDirGiven)}`;
+  const detail = isBundled ? own : `this machine's; ${inside}`;
   return finding("bubblewrap used", true, detail, { consequence: "", fix: null });
 }
 
@@ -89,7 +95,8 @@ function print(findings: readonly Finding[]): void {
     if (fix !== null) console.log(`         -> ${fix}`);
   }
   const count = (wanted: Finding["state"]) => findings.filter(({ state }) => state === wanted).length;
-  const lacking = count("lacking") === 0 ? "" : `, with ${count("lacking")} thing(s) lacking`;
+  const lacks = count("lacking");
+  const lacking = lacks === 0 ? "" : `, with ${lacks} ${lacks === 1 ? "thing" : "things"} lacking`;
   console.log(
     count("broken") === 0
       ? `this machine can confine sandboxes${lacking}`

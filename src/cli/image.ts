@@ -5,7 +5,7 @@ import type { BuildProgress } from "../sandbox/images/build-context.ts";
 import { ImageError } from "../sandbox/images/image-error.ts";
 import type { ImageSource } from "../sandbox/images/images.ts";
 import type { Images } from "../sandbox/images/open-images.ts";
-import { findRecipe, readRecipe, recipeNames } from "../sandbox/images/recipes.ts";
+import { findRecipe, problemOfRecipes, readRecipe, recipeNames } from "../sandbox/images/recipes.ts";
 import { CliError } from "./api-client.ts";
 import { printLine } from "./output.ts";
 import { formatMs, formatTable } from "./table.ts";
@@ -23,11 +23,13 @@ export async function listImages({ catalog, recipesDir }: Images, { json }: Imag
     name,
     id,
     bytes === null ? "-" : formatBytes(bytes),
-    lastUsedAtMs === null ? "-" : wireTime(lastUsedAtMs),
+    lastUsedAtMs === null ? "-" : formatTime(lastUsedAtMs),
     source,
   ]);
   await printLine(formatTable([["name", "id", "size", "last used", "source"], ...rows]));
   await printLine(`recipes for \`rolloutd image build\`: ${recipeNames(recipesDir).join(", ")}`);
+  const problem = problemOfRecipes(recipesDir);
+  if (problem !== null) await printLine(`note: ${problem}`);
 }
 
 /** `rolloutd image build`: a recipe by its name, or by the path of its folder or file. */
@@ -77,8 +79,18 @@ export async function inspectImage(images: Images, name: string, { json }: Image
     notes: manifest?.notes ?? [],
   };
   if (json) return printLine(JSON.stringify(details, null, 2));
-  const text = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
-  await printLine(formatTable(Object.entries(details).map(([key, value]) => [key, text(value)])));
+  const { notes, ...rest } = details;
+  const shown = {
+    ...rest,
+    bytes: info.bytes === null ? null : formatBytes(info.bytes),
+    env: Object.entries(details.env)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(" "),
+    last_used_at: info.lastUsedAtMs === null ? null : formatTime(info.lastUsedAtMs),
+    created_at: manifest === null ? null : formatTime(manifest.createdAtMs),
+  };
+  await printLine(formatTable(Object.entries(shown).map(([key, value]) => [key, textOf(value)])));
+  for (const note of notes) await printLine(`note: ${note}`);
 }
 
 async function make(
@@ -94,14 +106,18 @@ async function make(
   const progress = openProgress();
   try {
     await images.store.sweep();
-    const { manifest, isNew } = await orCliError(() =>
+    const { manifest, isNew, before, removed } = await orCliError(() =>
       images.builder.build(source, { name, rebuild, signal: stop.signal, onProgress: (now) => progress.update(now) }),
     );
     progress.stop();
     const { id, bytes, notes } = manifest;
-    if (json) return await printLine(JSON.stringify({ name, id, bytes, is_new: isNew, notes }, null, 2));
+    if (json)
+      return await printLine(JSON.stringify({ name, id, bytes, is_new: isNew, before, removed, notes }, null, 2));
     const took = formatMs(performance.now() - startMs);
     await printLine(isNew ? `${name} is ${id}, ${formatBytes(bytes)}, in ${took}` : `${name} is ${id}, and was there`);
+    if (before !== null) await printLine(`note: ${name} meant ${before} until now`);
+    const gone = removed.filter((one) => one !== before);
+    if (gone.length > 0) await printLine(`note: removed to make room (--images-bytes-max): ${gone.join(", ")}`);
     for (const note of notes) await printLine(`note: ${note}`);
   } finally {
     progress.stop();
@@ -172,4 +188,13 @@ function toWire({ name, id, source, bytes, lastUsedAtMs }: ReturnType<Images["ca
 
 function formatBytes(bytes: number): string {
   return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+function textOf(value: string | number | null): string {
+  return value === null || value === "" ? "-" : String(value);
+}
+
+/** To the second, which is what a person reads. */
+function formatTime(atMs: number): string {
+  return `${wireTime(atMs).slice(0, 19).replace("T", " ")} UTC`;
 }

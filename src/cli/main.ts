@@ -1,24 +1,30 @@
 import { CommanderError } from "commander";
 import { systemClock } from "../clock.ts";
-import { ConfigError, readConfig } from "../config.ts";
+import { readConfig } from "../config.ts";
+import { ConfigError } from "../config-file.ts";
 import { RolloutError } from "../errors.ts";
 import { outerPid } from "../launcher.ts";
 import { createLog, silentLog } from "../log.ts";
-import { bwrapsSeen, chooseBwrap, createSandboxes, openServerImages, StartError, startServer } from "../server.ts";
+import { bwrapsSeen, chooseBwrap } from "../sandbox/choose-bwrap.ts";
+import { recipeNames } from "../sandbox/images/recipes.ts";
+import { checkConfinement, createSandboxes, openServerImages, startServer } from "../server.ts";
+import { StartError } from "../start-error.ts";
 import { createRegistry } from "../tasks/registry.ts";
 import { VERSION } from "../version.ts";
 import { CliError } from "./api-client.ts";
 import { runDoctor } from "./doctor.ts";
-import { createProgram, type LocalCommands } from "./program.ts";
+import { createProgram, type LocalCommands, withoutVainHelp } from "./program.ts";
 import { checkTasks } from "./task-check.ts";
+import { openTryFolder } from "./try-folder.ts";
 
 /** Runs the command that the arguments name, and gives its exit code. What goes wrong is said on stderr. */
 export async function runCommandLine(): Promise<number> {
   let exitCode = 0;
   try {
-    await createProgram(local, (code) => {
+    const program = createProgram(local, (code) => {
       exitCode = code;
-    }).parseAsync(process.argv);
+    });
+    await program.parseAsync(withoutVainHelp(program, process.argv.slice(2)), { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) exitCode = error.exitCode;
     else if (error instanceof RolloutError) {
@@ -38,7 +44,7 @@ export async function runCommandLine(): Promise<number> {
 
 /** The commands that work on this machine rather than through a server. */
 const local: LocalCommands = {
-  async serve(flags, configFile) {
+  async serve({ flags, configFile }) {
     const config = await readConfig(flags, configFile);
     const log = createLog(config.logLevel, (line) => process.stderr.write(line));
     const stopped = stopSignal();
@@ -56,25 +62,39 @@ const local: LocalCommands = {
     return 0;
   },
 
-  async doctor(options) {
-    const config = await readConfig({}, null);
-    const parts = { images: openServerImages(config, systemClock), log: silentLog, clock: systemClock };
-    const host = () => createSandboxes(config, parts);
-    const { dataDir, sandboxUid } = config;
-    const bwrap = () => chooseBwrap(config);
-    return runDoctor({ ...parts, bwrap, seen: () => bwrapsSeen(config), dataDir, sandboxUid, host }, options);
+  async doctor({ flags, configFile }, options) {
+    const given = await readConfig(flags, configFile);
+    using folder = openTryFolder(given.dataDir);
+    const config = { ...given, dataDir: folder.path };
+    const parts = { images: openServerImages(given, systemClock), log: silentLog, clock: systemClock };
+    const { dataDir, sandboxUid, bwrapPath } = config;
+    return await runDoctor(
+      {
+        ...parts,
+        bwrap: () => chooseBwrap(config),
+        seen: () => bwrapsSeen(config),
+        named: bwrapPath,
+        dataDir,
+        dataDirGiven: given.dataDir,
+        sandboxUid,
+        host: () => createSandboxes(config, parts),
+      },
+      options,
+    );
   },
 
   async images(flags) {
     return openServerImages(await readConfig(flags, null), systemClock);
   },
 
-  async taskCheck(path, options) {
-    const config = await readConfig({}, null);
+  async taskCheck(path, { flags, configFile }, options) {
+    const config = await readConfig(flags, configFile);
     const images = openServerImages(config, systemClock);
     const sandboxes = await createSandboxes(config, { images, log: silentLog, clock: systemClock });
+    const recipes = recipeNames(config.recipesDir);
+    const parts = { sandboxes, registry: createRegistry(systemClock), recipes, clock: systemClock };
     try {
-      return await checkTasks({ sandboxes, registry: createRegistry(systemClock), clock: systemClock }, path, options);
+      return await checkTasks(parts, path, { ...options, beforeFirst: () => checkConfinement(sandboxes) });
     } finally {
       await sandboxes.close();
     }

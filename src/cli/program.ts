@@ -1,5 +1,5 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
-import { clientEnvironment, flagName, type OptionKey, SERVER_OPTIONS } from "../config.ts";
+import { clientEnvironment } from "../config.ts";
 import type { Images } from "../sandbox/images/open-images.ts";
 import { VERSION } from "../version.ts";
 import { ApiClient } from "./api-client.ts";
@@ -10,6 +10,7 @@ import { runDemo } from "./demo.ts";
 import type { DoctorOptions } from "./doctor.ts";
 import { addImageCommands } from "./image-commands.ts";
 import { printResults } from "./results.ts";
+import { ALL_SETTINGS, addSettings, SANDBOX_SETTINGS, type Settings, settingsOf } from "./settings.ts";
 import { showJob } from "./show.ts";
 import { printStatus } from "./status.ts";
 import { submitFile } from "./submit.ts";
@@ -18,11 +19,11 @@ import { licensesText, versionText } from "./version-text.ts";
 
 /** Commands that need more than HTTP; `cli.ts` gives them. Each resolves with the exit code. */
 export interface LocalCommands {
-  serve(flags: Readonly<Record<string, unknown>>, configFile: string | null): Promise<number>;
-  doctor(options: DoctorOptions): Promise<number>;
+  serve(settings: Settings): Promise<number>;
+  doctor(settings: Settings, options: DoctorOptions): Promise<number>;
   /** The images that the settings name. */
   images(flags: Readonly<Record<string, unknown>>): Promise<Images>;
-  taskCheck(path: string, options: { json: boolean }): Promise<number>;
+  taskCheck(path: string, settings: Settings, options: { json: boolean }): Promise<number>;
 }
 
 /** The command line. `exit` gets the code of the command that ran. */
@@ -50,33 +51,29 @@ First steps:
   return program;
 }
 
-function addServe(program: Command, local: LocalCommands, exit: (code: number) => void): void {
-  const serve = program
-    .command("serve")
-    .description("start the server; SIGTERM or Ctrl-C drains it")
-    .option("--config <file>", "TOML file with the settings below, written in snake_case");
-  for (const [key, schema] of Object.entries(SERVER_OPTIONS)) {
-    const isList = key === "backend" || key === "allowed_host";
-    const option = new Option(`${flagName(key)} <value>`, describeOption(key, schema));
-    if (isList) option.argParser((value: string, previous: string[] | undefined) => [...(previous ?? []), value]);
-    serve.addOption(option);
+/**
+ * The arguments after the program's name, without a request for help when they name a command that there is not: commander
+ * answers that with the help of the command above and success, and says what is wrong only when nobody asks for help.
+ */
+export function withoutVainHelp(program: Command, args: readonly string[]): string[] {
+  const asked = args[0] === "help" ? args.slice(1) : [...args];
+  let command = program;
+  for (const word of asked) {
+    if (word.startsWith("-") || command.commands.length === 0) break;
+    const next = command.commands.find((one) => one.name() === word);
+    if (next === undefined) {
+      return word === "help" ? [...args] : asked.filter((one) => one !== "--help" && one !== "-h");
+    }
+    command = next;
   }
-  serve.addHelpText(
-    "after",
-    "\nEach setting may also come from the environment: --run-workers is ROLLOUTD_RUN_WORKERS.",
-  );
-  serve.action(async (options: Record<string, unknown>) => {
-    const flags: Record<string, unknown> = {};
-    for (const key of Object.keys(SERVER_OPTIONS) as OptionKey[]) flags[key] = options[toCamel(key)];
-    exit(await local.serve(flags, typeof options.config === "string" ? options.config : null));
-  });
+  return [...args];
 }
 
-/** The schema's description and its default, in one line. */
-function describeOption(key: string, schema: (typeof SERVER_OPTIONS)[OptionKey]): string {
-  const fallback: unknown = schema.safeParse(undefined).data;
-  const isShown = (typeof fallback === "string" || typeof fallback === "number") && fallback !== "";
-  return `${schema.description ?? key}${isShown ? ` (default: ${fallback})` : ""}`;
+function addServe(program: Command, local: LocalCommands, exit: (code: number) => void): void {
+  const serve = program.command("serve").description("start the server; SIGTERM or Ctrl-C drains it");
+  addSettings(serve, ALL_SETTINGS).action(async (options: Record<string, unknown>) =>
+    exit(await local.serve(settingsOf(options, ALL_SETTINGS))),
+  );
 }
 
 function addJobCommands(program: Command, exit: (code: number) => void): void {
@@ -146,13 +143,15 @@ function addBackendCommands(program: Command): void {
 }
 
 function addLocalCommands(program: Command, local: LocalCommands, exit: (code: number) => void): void {
-  program
+  const taskCheck = program
     .command("task")
     .description("tools for authors of tasks")
     .command("check <file>")
     .description("grade each task for an idle agent and for its reference solution, without a model")
-    .option("--json", "one JSON object a line", false)
-    .action(async (file: string, options: { json: boolean }) => exit(await local.taskCheck(file, options)));
+    .option("--json", "one JSON object a line", false);
+  addSettings(taskCheck, SANDBOX_SETTINGS).action(async (file: string, options: { json: boolean }) =>
+    exit(await local.taskCheck(file, settingsOf({ ...options }, SANDBOX_SETTINGS), options)),
+  );
   program
     .command("verify <path>")
     .description(
@@ -160,16 +159,21 @@ function addLocalCommands(program: Command, local: LocalCommands, exit: (code: n
     )
     .option("--quiet", "only what is rejected, and the sum", false)
     .action(async (path: string, options: { quiet: boolean }) => exit(await verifyPath(path, options)));
-  program
+  const doctor = program
     .command("doctor")
     .description("check that this machine can confine sandboxes, and say what mends it; exit code 1 when it cannot")
     .option("--json", "one JSON object", false)
-    .option(
-      "--apparmor-profile",
-      "print an AppArmor profile for this program (Ubuntu 24.04 and later), and nothing else",
-      false,
-    )
-    .action(async (options: DoctorOptions) => exit(await local.doctor(options)));
+    .addOption(
+      new Option(
+        "--apparmor-profile",
+        "print an AppArmor profile for this program (Ubuntu 24.04 and later), and nothing else",
+      )
+        .default(false)
+        .conflicts("json"),
+    );
+  addSettings(doctor, SANDBOX_SETTINGS).action(async (options: DoctorOptions) =>
+    exit(await local.doctor(settingsOf({ ...options }, SANDBOX_SETTINGS), options)),
+  );
   withServer(program.command("demo"))
     .description("run four small groups on a running server and its model")
     .option("--model <name>", "model to roll out with; default: the one that is registered")
@@ -263,8 +267,4 @@ function label(text: string, previous: Record<string, string>): Record<string, s
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("expected key=value");
   return { ...previous, [text.slice(0, at)]: text.slice(at + 1) };
-}
-
-function toCamel(key: string): string {
-  return key.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());
 }

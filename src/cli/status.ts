@@ -7,7 +7,12 @@ const Status = z.looseObject({
   uptime_s: z.number(),
   jobs: z.record(z.string(), z.number()),
   pools: z.record(z.string(), z.object({ slots: z.number(), busy: z.number() })),
-  sandboxes: z.looseObject({ live: z.number() }),
+  sandboxes: z.looseObject({
+    live: z.number(),
+    warm: z.number(),
+    memory_limit_of: z.enum(["sandbox", "process"]),
+    budget: z.object({ max: z.number() }),
+  }),
   backends: z.array(
     z.looseObject({
       id: z.string(),
@@ -29,7 +34,10 @@ export async function printStatus(client: ApiClient): Promise<void> {
     `${name.toUpperCase()} slots`,
     `${pool.busy} of ${pool.slots} busy`,
   ]);
-  console.log(formatTable([...pools, ["sandboxes", `${status.sandboxes.live} live`]]));
+  const { live, warm, budget, memory_limit_of: limited } = status.sandboxes;
+  const memory = limited === "sandbox" ? "of each sandbox" : "of each process alone: no cgroups, see rolloutd doctor";
+  const sandboxes = `${live} of ${budget.max} live, ${warm} warm for the next jobs`;
+  console.log(formatTable([...pools, ["sandboxes", sandboxes], ["memory limit", memory]]));
   const { first, last } = status.results;
   console.log(`results     ${last < first ? "none" : `${first}..${last}`}`);
   const rows = status.backends.map(({ id, state, model, url, load }) => [

@@ -24,9 +24,8 @@ export function toJobRequest(
   wire: z.output<typeof SubmitWire>,
   { models, limits }: { models: readonly string[]; limits: JobLimits },
 ): JobRequest {
-  const [only = DEFAULT_MODEL, ...others] = models;
   return {
-    model: wire.model ?? (others.length === 0 ? only : DEFAULT_MODEL),
+    model: wire.model ?? onlyModel(models),
     sampling: toSampling(wire.sampling),
     limits: toLimits(wire.limits, limits),
     priority: wire.priority,
@@ -36,6 +35,17 @@ export function toJobRequest(
 }
 
 const DEFAULT_MODEL = "policy";
+
+/** The model that is meant when none is named. Throws RequestError field_invalid where there are several. */
+function onlyModel(models: readonly string[]): string {
+  const [only = DEFAULT_MODEL, ...others] = models;
+  if (others.length === 0) return only;
+  if (models.includes(DEFAULT_MODEL)) return DEFAULT_MODEL;
+  const accepted = models.join(", ");
+  throw new RequestError("field_invalid", "there are several models", [
+    { path: "model", message: "is missing", accepted },
+  ]);
+}
 
 function toSampling(wire: z.output<typeof SamplingWire>): Sampling {
   return {

@@ -99,7 +99,7 @@ export const BackendSpecWire = z
 
 export const ImageSpecWire = z
   .strictObject({
-    name,
+    name: name.optional().openapi({ description: "what to call the image; without, that of the recipe" }),
     recipe: name.optional().openapi({ description: "name of a recipe that the server knows; this or `archive`" }),
     archive: z
       .string()

@@ -17,7 +17,7 @@ export const JobLimits = z.strictObject({
   diskBytes: z.int().min(1_048_576).max(1_099_511_627_776).describe("writable layer of the sandbox, bytes"),
   inodesMax: z.int().min(1_000).max(100_000_000).describe("files and folders that the sandbox makes"),
   pidsMax: z.int().min(8).max(32_768).describe("processes and threads of the sandbox"),
-  openFilesMax: z.int().min(64).max(1_048_576).describe("descriptors of one process"),
+  openFilesMax: z.int().min(128).max(1_048_576).describe("descriptors of one process"),
   fileBytes: z
     .int()
     .min(1_048_576)

@@ -134,18 +134,20 @@ export class BackgroundBuilds implements ImageBuilds, AsyncDisposable {
   async #work(build: BuildView, source: ImageSource): Promise<void> {
     const { images, clock, log } = this.#parts;
     try {
-      const { manifest, isNew } = await images.builder.build(source, {
+      const { manifest, isNew, before, removed } = await images.builder.build(source, {
         name: build.name,
         rebuild: false,
         signal: this.#closing.signal,
         onProgress: ({ step, at, of, line }) => Object.assign(build, { step, stepsDone: at, steps: of, line }),
       });
       Object.assign(build, { state: "built", id: manifest.id, stepsDone: build.steps, line: null });
-      log.info("image:built", { name: build.name, id: manifest.id, is_new: isNew });
+      log.info("image:built", { name: build.name, id: manifest.id, is_new: isNew, before, removed });
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       Object.assign(build, { state: "failed", error: why });
-      log.warn("image:build_failed", { name: build.name, error });
+      // What was asked for, or this machine, is at fault: no place in our code tells more.
+      const known = error instanceof ImageError;
+      log.warn("image:build_failed", { name: build.name, error: known ? `${error.fault}: ${why}` : error });
     } finally {
       build.endedAtMs = clock.nowMs();
     }

@@ -8,6 +8,9 @@ import type { Registry } from "../tasks/registry.ts";
 import { TOOL_NAMES, toolClash } from "../tools/toolbox.ts";
 import type { Submission } from "./rollouts.ts";
 
+/** Limits of a job as they are written in requests, tasks and settings. */
+export const LIMIT_NAMES: readonly string[] = Object.keys(DEFAULT_LIMITS).map(toSnake);
+
 /** What a submission is checked against. */
 export interface SubmitChecks {
   registry: Registry;
@@ -65,16 +68,23 @@ function mergeLimits(limits: JobLimits, task: Task): JobLimits {
   const own = Object.fromEntries(Object.entries(task.limits).map(([key, value]) => [toCamel(key), value]));
   const parsed = JobLimits.partial().safeParse(own);
   if (parsed.success) return { ...limits, ...stripUndefined(parsed.data) };
-  const accepted = Object.keys(DEFAULT_LIMITS).map(toSnake).join(", ");
   throw new RequestError(
     "task_invalid",
     "limits of the task",
     parsed.error.issues.map((issue) => {
-      const key = issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : String(issue.path[0] ?? "");
-      const message = issue.code === "unrecognized_keys" ? "is not a known limit" : issue.message;
-      return { path: `limits.${toSnake(key)}`, message, accepted };
+      if (issue.code === "unrecognized_keys") {
+        const path = `limits.${toSnake(issue.keys[0] ?? "")}`;
+        return { path, message: "is not a known limit", accepted: LIMIT_NAMES.join(", ") };
+      }
+      const key = String(issue.path[0] ?? "");
+      return { path: `limits.${toSnake(key)}`, message: issue.message, accepted: rangeOf(key) };
     }),
   );
+}
+
+function rangeOf(key: string): string {
+  const range = new Map(Object.entries(JobLimits.shape)).get(key);
+  return `integer from ${range?.minValue} to ${range?.maxValue} (${range?.description})`;
 }
 
 /** Whoever runs the server says what its machine can bear. */
@@ -87,16 +97,21 @@ function checkMaxima(limits: JobLimits, max: LimitsMax, reason: "field_invalid" 
   if (faults.length > 0) throw new RequestError(reason, "limits above the server's maxima", faults);
 }
 
-function checkImage(task: Task, images: readonly string[]): void {
+/** Throws RequestError image_unknown, with the command that would provide it, unless the task's image is one of `images`. */
+export function checkImage(
+  task: Task,
+  images: readonly string[],
+  recipes: readonly string[] = recipeNames(null),
+): void {
   if (images.includes(task.image)) return;
   const accepted = images.join(", ");
-  const detail = `no image is named ${JSON.stringify(task.image)}; on the server's machine, ${howToProvide(task.image)}`;
+  const detail = `no image is named ${JSON.stringify(task.image)}; on the server's machine, ${howToProvide(task.image, recipes)}`;
   throw new RequestError("image_unknown", detail, [{ path: "image", message: "is unknown", accepted }]);
 }
 
 /** The command that would provide an image of that name. */
-function howToProvide(name: string): string {
-  if (recipeNames(null).includes(name)) return `\`rolloutd image build ${name}\` makes it`;
+function howToProvide(name: string, recipes: readonly string[]): string {
+  if (recipes.includes(name)) return `\`rolloutd image build ${name}\` makes it`;
   const what = problemOfName(name) === null ? name : "NAME";
   return `\`rolloutd image import ${what} ARCHIVE\` or \`rolloutd image build RECIPE --name ${what}\` makes one`;
 }
@@ -106,7 +121,11 @@ function checkTools(tools: readonly string[]): void {
   const clash = toolClash(tools);
   if (clash !== null) {
     throw new RequestError("task_invalid", `${clash.join(" and ")} are shown to the model under one name`, [
-      { path: "tools", message: "has two tools of one name", accepted: clash.join(" or ") },
+      {
+        path: "tools",
+        message: `names ${clash.join(" and ")}, which the model is shown as one tool: choose one`,
+        accepted: clash.join(" or "),
+      },
     ]);
   }
   if (unknown < 0) return;

@@ -44,6 +44,8 @@ export interface MachineParts {
   bwrap: Bwrap | null;
   /** Those that were found and are too old. */
   tooOld: readonly Bwrap[];
+  /** The path that was asked for, where no other is taken; null when any may be. */
+  named: string | null;
   /** The uid of sandboxes when root runs this; null for an ordinary user. */
   sandboxUid: number | null;
   clock: Clock;
@@ -59,7 +61,7 @@ export async function inspectMachine(parts: MachineParts): Promise<Finding[]> {
     uid,
     // What follows is tried as that user.
     ...(uid.state === "ok" && bwrap !== null ? [await findReachable(bwrap, sandboxUid)] : []),
-    ...(uid.state === "ok" ? [await findNamespaces(sandboxUid), await findOverlay(sandboxUid)] : []),
+    ...(uid.state === "ok" ? await findMounts(sandboxUid) : []),
     findAppArmor(),
     await findGroups(parts),
     findPrograms(),
@@ -68,9 +70,10 @@ export async function inspectMachine(parts: MachineParts): Promise<Finding[]> {
   ];
 }
 
-function findBubblewrap({ bwrap, tooOld }: MachineParts): Finding {
+function findBubblewrap({ bwrap, tooOld, named }: MachineParts): Finding {
   const old = tooOld.map(({ path, version }) => `${path} is ${version}`).join(", ");
-  const none = old === "" ? "there is none" : `${old}, which is too old`;
+  const nothing = named === null ? "there is none" : `there is none at ${named}, which --bwrap or ROLLOUTD_BWRAP names`;
+  const none = old === "" ? nothing : `${old}, which is too old`;
   const risk =
     old === ""
       ? ""
@@ -100,6 +103,12 @@ async function findReachable(bwrap: Bwrap, sandboxUid: number | null): Promise<F
     consequence: NO_SANDBOX,
     fix: `install -D -m 755 ${bwrap.path} /usr/local/bin/bwrap`,
   });
+}
+
+/** An overlay is mounted in a user namespace: without one nothing is known of it. */
+async function findMounts(sandboxUid: number | null): Promise<Finding[]> {
+  const namespaces = await findNamespaces(sandboxUid);
+  return [namespaces, namespaces.state === "ok" ? await findOverlay(sandboxUid) : OVERLAY_UNTRIED];
 }
 
 async function findNamespaces(sandboxUid: number | null): Promise<Finding> {
@@ -139,13 +148,20 @@ function findAppArmor(): Finding {
 const TRY_OVERLAY =
   "mount -n -i -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && mkdir /mnt/l/d && mount -n -i -t overlay -o userxattr,lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w overlay /mnt/m && rmdir /mnt/m/d && mkdir /mnt/m/d";
 
+const NO_OVERLAY = "images with a root of their own (debian, imported ones) cannot be used; host and recipes on it can";
+const OVERLAY_UNTRIED = finding("overlay", false, "cannot be tried without user namespaces", {
+  state: "lacking",
+  consequence: NO_OVERLAY,
+  fix: "mend user namespaces, above, and run this again",
+});
+
 async function findOverlay(sandboxUid: number | null): Promise<Finding> {
   const enter = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
   const ran = await outputOf([...asUid(sandboxUid), ...enter, "/bin/sh", "-c", TRY_OVERLAY], PROGRAM_MS_MAX);
   const why = ran?.stderr.trim().split("\n").at(-1) ?? "";
   return finding("overlay", ran?.exitCode === 0, ran?.exitCode === 0 ? "can be mounted by a user, on a tmpfs" : why, {
     state: "lacking",
-    consequence: "images with a root of their own (debian, imported ones) cannot be used; host and recipes on it can",
+    consequence: NO_OVERLAY,
     fix: `modprobe overlay; Linux ${KERNEL_MIN} or newer (this is ${release()})`,
   });
 }

@@ -42,10 +42,8 @@ export async function probeConfinement(host: SandboxHost, image: string): Promis
   }
 }
 
-const NOT_STARTED: Fault = {
-  consequence: "no server starts",
-  fix: "rolloutd doctor names what this machine lacks",
-};
+/** What mends it is in the findings beside this one: those of `doctor`. */
+const NOT_STARTED: Fault = { consequence: "no server starts", fix: null };
 const NOT_CONFINED: Fault = {
   consequence: "an agent could reach this machine, so no server starts",
   fix: "a bug of this build: do not run it",
@@ -62,10 +60,19 @@ echo "environment=$( (env; tr '\\0' '\\n' </proc/1/environ) | cut -d= -f1 | sort
 for file in ${HOST_FILES.join(" ")}; do [ -e "$file" ] && printf 'host_file=%s\\n' "$file"; done
 touch /usr/written 2>/dev/null && echo usr=writable || echo usr=closed`;
 
+/** What a question is about, before its answer. */
+const NAMES: Readonly<Record<string, string>> = {
+  networks: "interfaces:",
+  core_pattern: "/proc/sys/kernel/core_pattern is",
+  usr: "for writing it is",
+};
+
 function judge(said: ReadonlyMap<string, string>): Finding[] {
   const get = (key: string) => said.get(key) ?? "no answer";
-  const equal = (check: string, key: string, wanted: string) =>
-    finding(check, get(key).trim() === wanted, `${key} is ${get(key)}`, NOT_CONFINED);
+  const equal = (check: string, key: string, wanted: string) => {
+    const answer = get(key).trim();
+    return finding(check, answer === wanted, `${NAMES[key] ?? `${key} is`} ${answer || "nothing"}`, NOT_CONFINED);
+  };
   const names = get("environment").trim().split(/\s+/);
   const foreign = names.filter((name) => !ENVIRONMENT_EXPECTED.includes(name));
   return [

@@ -32,6 +32,12 @@ const LADDER: readonly LadderStep[] = [
   { signal: "SIGKILL", target: "leader" },
 ];
 
+/** What the signal that ended a session means most often, for the model. */
+const KILL_HINTS: Readonly<Record<string, string>> = {
+  SIGKILL: ", as happens when memory runs out",
+  SIGXCPU: ", as its processor time was used up",
+};
+
 /** A persistent interpreter in a sandbox: one call at a time, restarted when it dies, never waited for without bound. */
 export class Session {
   readonly #kind: SessionKind;
@@ -83,9 +89,9 @@ export class Session {
   async #died(leader: Leader, sink: BoundedOutput, signal: AbortSignal): Promise<Outcome> {
     const exitCode = exitCodeOf([String(leader.end.signal.reason)]);
     const killedBy = signalOf(exitCode);
-    const why = killedBy === "SIGKILL" ? " by SIGKILL, as happens when memory runs out" : ` by ${killedBy}`;
+    const why = killedBy === null ? "ended" : `was killed by ${killedBy}${KILL_HINTS[killedBy] ?? ""}`;
     const restarted = await this.#process.restart(leader, sink, signal);
-    const note = `The ${this.#kind.name} session ${killedBy === null ? "ended" : `was killed${why}`}. ${restarted}`;
+    const note = `The ${this.#kind.name} session ${why}. ${restarted}`;
     return outcome({ exitCode, signal: killedBy, note });
   }
 

@@ -47,7 +47,7 @@ exec ${SNAPSHOT_FD}<&-`;
 const LOWER_FDS = [3, 4, 5, 6, 7, 8, 9];
 
 /** A user may not have as many descriptors to give: then all that there are. `-p` of dash and busybox is `-u` in bash. */
-const RLIMITS = `ulimit -c 0 && ulimit -l 0 && ulimit -r 0 && ulimit -f "$FILE_BLOCKS" && ulimit -t "$CPU_SECONDS" || exit 98
+const RLIMITS = `ulimit -c 0 && ulimit -l 0 && ulimit -r 0 && ulimit -f "$FILE_BLOCKS" && ulimit -S -t "$CPU_SECONDS" && ulimit -H -t "$CPU_HARD" || exit 98
 [ -z "$ADDRESS_KB" ] || ulimit -v "$ADDRESS_KB" || exit 98
 ulimit -n "$FILES" 2>/dev/null || ulimit -n "$(ulimit -Hn)" || exit 98
 ulimit -p "$PROCESSES" 2>/dev/null || ulimit -u "$PROCESSES" || exit 98`;
@@ -60,7 +60,7 @@ const WATCHERS = `{ echo ${LIMITS.sandboxWatchersMax} >/proc/sys/user/max_inotif
 { echo ${LIMITS.sandboxWatchesMax} >/proc/sys/user/max_inotify_watches; } 2>/dev/null`;
 
 /** What bwrap starts with is for the sandbox to read. */
-const UNSET = "unset PATH ROOT SIZE INODES PROCESSES FILES FILE_BLOCKS CPU_SECONDS ADDRESS_KB";
+const UNSET = "unset PATH ROOT SIZE INODES PROCESSES FILES FILE_BLOCKS CPU_SECONDS CPU_HARD ADDRESS_KB";
 
 const FILE_BLOCK_BYTES = 512;
 
@@ -125,7 +125,9 @@ export function stageEnv({ limits, isMemoryGrouped }: StageOptions, image: Sandb
     PROCESSES: String(limits.pidsMax + LIMITS.sandboxOwnProcesses),
     FILES: String(limits.openFilesMax),
     FILE_BLOCKS: String(Math.ceil(limits.fileBytes / FILE_BLOCK_BYTES)),
+    // SIGXCPU comes first, which says what happened; one that does not heed it is killed a second later.
     CPU_SECONDS: String(Math.ceil(limits.cpuMs / 1_000)),
+    CPU_HARD: String(Math.ceil(limits.cpuMs / 1_000) + 1),
     ADDRESS_KB: isMemoryGrouped ? "" : String(Math.ceil(limits.memoryBytes / 1_024)),
     ...Object.fromEntries(lower),
   };

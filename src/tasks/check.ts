@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { asRolloutError } from "../errors.ts";
 import { type Carry, EMPTY_CARRY, type Verdict } from "../job/job.ts";
 import type { JobLimits } from "../job/limits.ts";
@@ -38,11 +39,22 @@ export async function checkTask(
     const verdict = await grade(reference);
     check.referenceReward = verdict.reward;
     if (verdict.reward < FULL_MARKS)
-      return { ...check, problem: `the reference gets ${verdict.reward}: ${verdict.log}` };
+      return { ...check, problem: `the reference gets ${verdict.reward}: ${whyLess(verdict)}` };
   } catch (error) {
     signal.throwIfAborted();
     return { ...check, problem: asRolloutError(error, "handler_error").message };
   }
   if (check.emptyReward >= FULL_MARKS) return { ...check, problem: "an agent that does nothing gets full marks" };
   return { ...check, ok: true };
+}
+
+const Results = z.object({
+  results: z.array(z.object({ passed: z.boolean(), detail: z.string(), why: z.string().nullable() })),
+});
+
+/** The first hidden test that failed and why, where a report tells of tests; else what the grader logged. */
+function whyLess({ report, log }: Verdict): string {
+  const failed = Results.safeParse(report).data?.results.find((result) => !result.passed);
+  if (failed === undefined || failed.why === null) return log.trim() || "the grader says no more";
+  return `${failed.why} (${failed.detail})`;
 }

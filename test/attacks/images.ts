@@ -185,8 +185,8 @@ export const IMAGES: readonly Attack[] = [
   }),
   imported("PID 1 that goes on speaking", {
     tries: "lines before the server has finished the start, and ends of sessions that there are not",
-    must: "the sandbox ends as its own doing; the server goes on",
-    contained: "sandbox_limit",
+    must: "it answers, or ends as its own doing; the server goes on",
+    contained: true,
     contents: () => ({
       ...PROGRAMS,
       bin: null,
@@ -195,7 +195,8 @@ export const IMAGES: readonly Attack[] = [
       "bin/sh":
         '#!/usr/bin/dash\ni=0; echo up; while [ $i -lt 500 ]; do echo "shell $i 0"; echo python; echo up; i=$((i+1)); done\nexec /usr/bin/dash "$@"\n',
     }),
-    look: (sandbox) => sh(sandbox, "echo alive").catch(reasonOf),
+    look: async (sandbox) =>
+      ["alive", "sandbox_limit"].includes(String(await sh(sandbox, "echo alive").catch(reasonOf))),
   }),
   imported("a shell that lies", {
     tries: "bash that says it is another process, and that commands are over which it never ran",

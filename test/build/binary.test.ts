@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundledBwrapPath } from "../../src/sandbox/bundled-bwrap.ts";
 import { aHome, buildForTests, type Home } from "../support/binary.ts";
@@ -89,10 +89,25 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
     expect((await home.run("version", "--licenses")).out).toContain("LGPL-2.0-or-later");
   });
 
-  test("unpacks its bubblewrap where the data lies, and doctor finds that it confines", async () => {
+  test("finds as doctor that its bubblewrap confines, and leaves nothing where there is no data yet", async () => {
     const { out, code } = await home.run("doctor");
-    expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining(bundledBwrapPath(home.data)) });
-    expect(out).toContain("bubblewrap used: the one inside this program, unpacked");
+    expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining("can confine") });
+    expect(out).toContain(`the one inside this program, which serve unpacks to ${bundledBwrapPath(home.data)}`);
+    expect(readdirSync(home.folder)).toEqual(["rolloutd"]);
+  });
+
+  test("unpacks its bubblewrap where the data lies, and grades a code task with the judge inside", async () => {
+    const task = {
+      id: "double",
+      handler: "code",
+      prompt: "p",
+      tests: [{ kind: "assert", code: "assert f(2) == 4" }],
+      reference: { files: { "/workspace/solution.py": "def f(x): return x * 2\n" } },
+    };
+    writeFileSync(join(home.folder, "check.jsonl"), JSON.stringify(task));
+    const { out, code } = await home.run("task", "check", "check.jsonl");
+    expect({ code, out }).toMatchObject({ code: 0 });
+    expect(statSync(bundledBwrapPath(home.data)).isFile()).toBe(true);
     expect(statSync(home.data).mode & 0o007).toBe(0);
   });
 
@@ -131,20 +146,7 @@ describe.skipIf(binary.path === null).each(users)("the binary alone in an empty 
 
   test("obeys --bwrap rather than the one inside, and refuses when that is no bubblewrap", async () => {
     const refused = await home.run("serve", "--port", "0", "--bwrap", "/bin/true");
-    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("no bubblewrap >= 0.12") });
-  });
-
-  test("grades a code task with the judge inside", async () => {
-    const task = {
-      id: "double",
-      handler: "code",
-      prompt: "p",
-      tests: [{ kind: "assert", code: "assert f(2) == 4" }],
-      reference: { files: { "/workspace/solution.py": "def f(x): return x * 2\n" } },
-    };
-    writeFileSync(join(home.folder, "check.jsonl"), JSON.stringify(task));
-    const { out, code } = await home.run("task", "check", "check.jsonl");
-    expect({ code, out }).toMatchObject({ code: 0 });
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--bwrap /bin/true: is no bubblewrap") });
   });
 
   describe("serving", () => {

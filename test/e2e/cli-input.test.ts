@@ -72,6 +72,30 @@ describe("rolloutd submit", () => {
   });
 });
 
+describe("rolloutd status", () => {
+  test("tells of sandboxes that are started but wait for a job, and whom a memory limit binds", async () => {
+    const { out } = await cli("status");
+    expect(out).toMatch(/sandboxes\s+0 of 96 live, \d+ warm for the next jobs/);
+    expect(out).toMatch(/memory limit\s+of each (sandbox\n|process alone: no cgroups)/);
+  });
+});
+
+describe("rolloutd", () => {
+  test.each([
+    [["run", "--help"], "unknown command 'run'"],
+    [["image", "nope", "-h"], "unknown command 'nope'"],
+    [["help", "nope"], "unknown command 'nope'"],
+  ])("says of %p what is wrong rather than how other commands are used", async (args, said) => {
+    const { code, out, err } = await cli(...args);
+    expect({ code, out, err }).toEqual({ code: 1, out: "", err: expect.stringContaining(said) });
+  });
+
+  test("gives the help of commands that there are", async () => {
+    expect(await cli("image", "build", "--help")).toMatchObject({ code: 0, out: expect.stringContaining("--rebuild") });
+    expect(await cli("help", "serve")).toMatchObject({ code: 0, out: expect.stringContaining("--run-workers") });
+  });
+});
+
 describe("rolloutd task check", () => {
   test("passes the reference and not the idle agent, and says of each task what failed", async () => {
     const file = join(folder.path, "check.jsonl");
@@ -82,14 +106,16 @@ describe("rolloutd task check", () => {
       [
         { ...code, id: "right", ...solution("def f(x): return x * 2\n") },
         { ...code, id: "wrong-reference", ...solution("def f(x): return x\n") },
+        { ...code, id: "no-module", ...solution("import nosuch\ndef f(x): return x * 2\n") },
         { ...code, id: "no-reference" },
+        { ...code, id: "no-image", image: "python" },
         { ...code, id: "bad-reference", reference: { file: {} } },
         { id: "gift", handler: "command", prompt: "p", eval: { command: ["echo", "1"] }, reference: {} },
       ]
         .map((task) => JSON.stringify(task))
         .join("\n"),
     );
-    const { out, code: exit } = await cli("task", "check", file, "--json");
+    const { out, code: exit } = await cli("task", "check", file, "--json", "--images", join(folder.path, "images"));
     expect(exit).toBe(1);
     expect(
       out
@@ -98,8 +124,18 @@ describe("rolloutd task check", () => {
         .map((line) => JSON.parse(line)),
     ).toMatchObject([
       { task_id: "right", ok: true, empty_reward: 0, reference_reward: 1 },
-      { task_id: "wrong-reference", ok: false, problem: expect.stringContaining("the reference gets 0") },
+      {
+        task_id: "wrong-reference",
+        ok: false,
+        problem: expect.stringContaining("the reference gets 0: assertion failed"),
+      },
+      { task_id: "no-module", ok: false, problem: expect.stringContaining("No module named 'nosuch'") },
       { task_id: "no-reference", ok: false, problem: expect.stringContaining("no reference solution") },
+      {
+        task_id: "no-image",
+        ok: false,
+        problem: expect.stringMatching(/^image_unknown: no image .*`rolloutd image build python` makes it/),
+      },
       { task_id: "bad-reference", ok: false, problem: expect.stringContaining("its reference is not of the form") },
       { task_id: "gift", ok: false, problem: expect.stringContaining("does nothing gets full marks") },
     ]);

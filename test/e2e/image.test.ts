@@ -55,7 +55,7 @@ describe("rolloutd image", () => {
 
   test.each([
     [["build", "nope"], 2, 'there is no recipe "nope"; there are debian, python'],
-    [["build", "./nope"], 2, "is no readable file"],
+    [["build", "./nope"], 2, "there is no "],
     [["import", "x", "/nonexistent.tar"], 2, "there is no /nonexistent.tar"],
     [["import", "Not/A/Name", "/etc/hostname"], 2, "lower-case letters"],
     [["rm", "nope"], 1, "there is no image nope"],

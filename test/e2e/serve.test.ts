@@ -62,12 +62,32 @@ describe("rolloutd serve", () => {
     [["--backend", "not a url"], "not a url"],
     [["--data", "/proc/nothing"], "/proc/nothing"],
     [["--sandbox-uid", "0"], "--sandbox-uid"],
+    [["--limits-max", "memory=5"], "--limits-max: memory is no limit; accepted: turns_max, "],
+    [["--limits-max", "memory_bytes=2G"], "--limits-max: memory_bytes: accepted: a whole number"],
+    [["--network-private", "nowhere"], "--network-private nowhere"],
     [["--no-such-flag"], "--no-such-flag"],
   ])("does not start with %p and says why", async (flags, named) => {
     using folder = aFolder();
     const { code, err } = await runCli(["serve", "--port", "0", "--data", folder.path, ...flags]);
     expect({ code: code > 0, err }).toMatchObject({ code: true, err: expect.stringContaining(named) });
     expect(err).not.toContain("    at "); // a reason, not a stack
+  });
+
+  test.each([
+    ["[limits_max]\nmemory = 5\n", "limits_max in FILE: memory is no limit; accepted: turns_max, "],
+    [
+      '[limits_max]\nmemory_bytes = "2G"\n',
+      "limits_max in FILE: memory_bytes: accepted: a whole number of at least 1, sizes in bytes",
+    ],
+    ['network_private = ["nowhere"]\n', "network_private in FILE nowhere: is no network"],
+    ["prot = 1\n", "prot in FILE is not a setting; known are host, "],
+    ["# a comment\nport = 0\n\nhost = = 2\nready_max = 2\n", "--config FILE is not TOML: line 4: "],
+  ])("does not start with the file %j and says where in it is what", async (text, said) => {
+    using folder = aFolder();
+    const file = join(folder.path, "rolloutd.toml");
+    writeFileSync(file, text);
+    const { code, err } = await runCli(["serve", "--port", "0", "--data", folder.path, "--config", file]);
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(said.replace("FILE", file)) });
   });
 
   test("does not start when its sandboxes do not confine, and says what does not hold", async () => {
@@ -115,7 +135,7 @@ describe("rolloutd serve", () => {
   test("tells a newcomer what it takes", async () => {
     const { out, code } = await runCli(["serve", "--help"]);
     expect(code).toBe(0);
-    for (const part of ["--backend <value>", "default: 8006", "needs --token-file", "ROLLOUTD_RUN_WORKERS"]) {
+    for (const part of ["--backend <value>", "default: 8006", "needs --token-file", "ROLLOUTD_SANDBOX_UID"]) {
       expect(out.replace(/\s+/g, " ")).toContain(part);
     }
   });

@@ -56,6 +56,15 @@ describe("POST /v1/images", () => {
     expect(imageBuilds.asked).toEqual(sent as ImageRequest[]);
   });
 
+  test("takes the recipe's name for one that is not given, and asks for that of an archive", async () => {
+    const imageBuilds = fakeBuilds();
+    await using opened = await anApp({ imageBuilds });
+    expect(await opened.ask("POST", "/v1/images", { recipe: "python" })).toMatchObject({ status: 202 });
+    expect(imageBuilds.asked).toEqual([{ name: "python", recipe: "python" }]);
+    const answer = await opened.ask("POST", "/v1/images", { archive: "/srv/app.tar" });
+    expect(answer).toMatchObject({ status: 422, body: { reason: "field_invalid", errors: [{ path: "name" }] } });
+  });
+
   test("refuses neither and both, and unknown fields", async () => {
     await using opened = await anApp({ imageBuilds: fakeBuilds() });
     for (const body of [{ name: "x" }, { name: "x", recipe: "a", archive: "/b" }]) {

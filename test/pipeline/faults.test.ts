@@ -159,10 +159,10 @@ describe("Pipeline and a handler that does not behave", () => {
     ["init", "init_timeout", { init: never }],
     ["run", "run_timeout", { run: never }],
     ["evaluate", "eval_timeout", { evaluate: never }],
-  ] as const)("goes on when %s never ends and heeds no signal", async (_stage, endReason, handler) => {
+  ] as const)("goes on when %s never ends and heeds no signal", async (stage, endReason, handler) => {
     const limits = { initWorkers: 1, runWorkers: 1, evalWorkers: 1, handlerGraceMs: 50 };
     await using at = await aPipeline({ models: [twoTurns], limits, handler });
-    const short = { initMs: 100, runMs: 100, evalMs: endReason === "eval_timeout" ? 100 : 5_000, attemptsMax: 1 };
+    const short = { [`${stage === "evaluate" ? "eval" : stage}Ms`]: 100, attemptsMax: 1 };
     const ids = await at.submit(A_SHELL_TASK, { n: 2, limits: short });
     for (const id of ids) expect((await at.finish(id)).outcome).toMatchObject({ endReason });
     expect(at.sandboxes.live).toBe(0);

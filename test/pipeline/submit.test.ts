@@ -30,6 +30,14 @@ describe("planSubmission", () => {
     expect(faultsOf(task)).toMatchObject([{ path: "tasks.0.limits.turn_max", message: "is not a known limit" }]);
   });
 
+  test("says which range a limit of a task is out of", () => {
+    const task = { id: "t", handler: "math", prompt: "p", answer: "1", limits: { turns_max: 0, pids_max: "many" } };
+    expect(faultsOf(task)).toMatchObject([
+      { path: "tasks.0.limits.turns_max", accepted: "integer from 1 to 500 (model calls of RUN)" },
+      { path: "tasks.0.limits.pids_max", accepted: "integer from 8 to 32768 (processes and threads of the sandbox)" },
+    ]);
+  });
+
   test("refuses two tools that the model would be shown as one", () => {
     const task = {
       id: "t",
@@ -39,7 +47,11 @@ describe("planSubmission", () => {
       eval: { command: ["true"] },
     };
     expect(faultsOf(task)).toEqual([
-      { path: "tasks.0.tools", message: "has two tools of one name", accepted: "bash or bash_interactive" },
+      {
+        path: "tasks.0.tools",
+        message: "names bash and bash_interactive, which the model is shown as one tool: choose one",
+        accepted: "bash or bash_interactive",
+      },
     ]);
   });
 

@@ -4,7 +4,7 @@ import { silentLog } from "../../src/log.ts";
 import { findPrograms, inspectMachine, tooOldOf } from "../../src/sandbox/machine.ts";
 import { TEST_SANDBOX_UID } from "../support/bwrap.ts";
 
-const parts = { sandboxUid: TEST_SANDBOX_UID, clock: systemClock, log: silentLog };
+const parts = { named: null, sandboxUid: TEST_SANDBOX_UID, clock: systemClock, log: silentLog };
 
 describe("findPrograms", () => {
   test("names what is missing and the packages that bring it, each once", () => {

@@ -66,6 +66,7 @@ export async function putImage(images: Images, name: string, text: string): Prom
     uid: 0,
     cwd: null,
     notes: [],
+    unusable: null,
   };
   await store.publish(draft, { name, manifest, contents: "rootfs" });
   return id;

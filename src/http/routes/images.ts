@@ -38,7 +38,12 @@ export function addImageRoutes(app: OpenAPIHono, { rollouts, imageBuilds }: AppD
         throw new RequestError("field_invalid", message, [{ path: "recipe", message }]);
       }
       const source = recipe === undefined ? { archive: archive ?? "" } : { recipe };
-      return c.json(toBuildWire(imageBuilds.start({ name, ...source })), 202);
+      const called = name ?? recipe;
+      if (called === undefined) {
+        const message = "is missing: an archive does not say what to call the image";
+        throw new RequestError("field_invalid", `name: ${message}`, [{ path: "name", message }]);
+      }
+      return c.json(toBuildWire(imageBuilds.start({ name: called, ...source })), 202);
     },
   );
   mount(

@@ -26,6 +26,8 @@ export interface Built {
   uid: number;
   cwd: string | null;
   notes: string[];
+  /** Why no sandbox can start on it; null when one can. */
+  unusable: string | null;
 }
 
 /** PATH of a root filesystem that does not say. */

@@ -69,7 +69,7 @@ export async function buildDebian(context: BuildContext, recipe: Recipe): Promis
   );
   await runInside(context, recipe, { rootfs, work });
   const { uid, env } = recipe;
-  return { contents: "rootfs", env: { ...env }, path: DEFAULT_PATH, uid, cwd: null, notes: [] };
+  return { contents: "rootfs", env: { ...env }, path: DEFAULT_PATH, uid, cwd: null, notes: [], unusable: null };
 }
 
 function mmdebstrapOptions({ apt }: Recipe): string[] {

@@ -40,7 +40,7 @@ export async function buildLayer({ host, draft, signal, report }: BuildContext, 
   );
   const { uid, env: own } = recipe;
   const notes = recipe.pipLock === null ? ["without pip.lock: what the named packages need was resolved anew"] : [];
-  return { contents: "layer", env: { ...own }, path: DEFAULT_PATH, uid, cwd: null, notes };
+  return { contents: "layer", env: { ...own }, path: DEFAULT_PATH, uid, cwd: null, notes, unusable: null };
 }
 
 /** Arguments that name what to install: all of the lock, by hash, or what the recipe names. */

@@ -8,6 +8,7 @@ import { descendantsOf, signalProcess, stateOf } from "../process-tree.ts";
 import { pretendingFilter } from "../seccomp.ts";
 import { type Confinement, confinedArgv } from "./confine.ts";
 import { ImageError } from "./image-error.ts";
+import { OutputTail } from "./output-tail.ts";
 
 /** What every program of a build on this machine has in common. */
 export interface BuildHost {
@@ -52,11 +53,10 @@ export async function runBuildStep(host: BuildHost, step: BuildStep, signal: Abo
   };
   limit.signal.addEventListener("abort", kill, { once: true });
   if (limit.signal.aborted) kill();
-  const tail: string[] = [];
+  const tail = new OutputTail();
   try {
     const hear = (line: string) => {
       tail.push(line);
-      if (tail.length > IMAGE_LIMITS.outputLinesKept) tail.shift();
       step.onLine?.(line);
     };
     await readLines(output, hear);
@@ -64,7 +64,7 @@ export async function runBuildStep(host: BuildHost, step: BuildStep, signal: Abo
     limit.signal.throwIfAborted();
     if (end.exitCode === 0) return;
     const how = end.exitCode === null ? `was ended by ${end.signal}` : `ended with ${end.exitCode}`;
-    throw new ImageError("failed", [`${what} ${how}:`, ...tail].join("\n"));
+    throw tail.toError(`${what} ${how}`);
   } finally {
     limit.signal.removeEventListener("abort", kill);
     done.abort();

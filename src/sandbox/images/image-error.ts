@@ -16,3 +16,6 @@ export class ImageError extends Error {
     super(message, options);
   }
 }
+
+/** Ends a message about what this machine may lack. */
+export const SEE_DOCTOR = "`rolloutd doctor` names what this machine lacks";

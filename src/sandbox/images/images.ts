@@ -7,12 +7,12 @@ import { stageMount } from "../stage.ts";
 import type { BuildContext, BuildProgress, Built } from "./build-context.ts";
 import { buildDebian, debianSteps } from "./build-debian.ts";
 import { buildLayer, LAYER_STEPS } from "./build-layer.ts";
-import { ImageError } from "./image-error.ts";
+import { ImageError, SEE_DOCTOR } from "./image-error.ts";
 import { archiveKey, IMPORT_STEPS, importArchive } from "./import-archive.ts";
 import { FileLock } from "./lock.ts";
 import type { Manifest } from "./manifest.ts";
 import { type Recipe, recipeKey, sortedEntries } from "./recipe.ts";
-import type { ImageStore } from "./store.ts";
+import type { ImageStore, Pointed } from "./store.ts";
 import { problemOfName } from "./store-folders.ts";
 import { tidyTree } from "./tidy-tree.ts";
 
@@ -25,6 +25,8 @@ export interface ImageBuilderOptions {
   sandboxUid: number | null;
   /** Makes the folders above the store as they must be. */
   prepare: () => void;
+  /** Why nothing can be built into this store; null when it can. */
+  problem: () => string | null;
   /** Of this machine, for downloads. */
   env: Readonly<Record<string, string>>;
   clock: Clock;
@@ -40,6 +42,12 @@ export interface BuildOptions {
   /** Must not throw. */
   onProgress: (progress: BuildProgress) => void;
   signal: AbortSignal;
+}
+
+/** An image, whether it was built for this, and what that did to others. */
+export interface BuildResult extends Pointed {
+  manifest: Manifest;
+  isNew: boolean;
 }
 
 interface Plan {
@@ -66,16 +74,26 @@ export class ImageBuilder {
   }
 
   /** Throws ImageError, or the reason of the signal. */
-  async build(source: ImageSource, options: BuildOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
+  async build(source: ImageSource, options: BuildOptions): Promise<BuildResult> {
     const problem = problemOfName(options.name);
     if (problem !== null) throw new ImageError("input", `${JSON.stringify(options.name)}: ${problem}`);
-    const { store, sandboxUid, prepare } = this.#options;
+    const { store } = this.#options;
     if (store.names().size >= IMAGE_LIMITS.imagesMax) {
       throw new ImageError("failed", `there are ${IMAGE_LIMITS.imagesMax} images; remove some`);
     }
-    const plan = this.#plan(source);
+    const foreign = this.#options.problem();
+    if (foreign !== null) throw new ImageError("machine", foreign);
+    try {
+      return await this.#build(this.#plan(source), options);
+    } catch (cause) {
+      throw isRefusedBySystem(cause) ? new ImageError("machine", `${cause.message}; ${SEE_DOCTOR}`, { cause }) : cause;
+    }
+  }
+
+  async #build(plan: Plan, options: BuildOptions): Promise<BuildResult> {
+    const { store, sandboxUid, prepare } = this.#options;
     const found = options.rebuild ? null : await this.#reuse(plan, options);
-    if (found !== null) return { manifest: found, isNew: false };
+    if (found !== null) return found;
     checkUncovered(store.folders.root);
     prepare();
     // Makes the store's folders, and with them the place of the lock.
@@ -88,7 +106,7 @@ export class ImageBuilder {
     try {
       // Whoever built meanwhile built what is asked for here.
       const made = options.rebuild && !waited ? null : await this.#reuse(plan, options);
-      if (made !== null) return { manifest: made, isNew: false };
+      if (made !== null) return made;
       const progress = progressOf([...plan.steps, TIDY], (now) => {
         options.onProgress(now);
         tell(lock, now);
@@ -97,8 +115,8 @@ export class ImageBuilder {
       const built = await plan.build(context);
       progress(TIDY);
       const manifest = await this.#describe(plan, built, `${draft.folder}/${built.contents}`, options.signal);
-      await store.publish(draft, { name: options.name, manifest, contents: built.contents });
-      return { manifest, isNew: true };
+      const pointed = await store.publish(draft, { name: options.name, manifest, contents: built.contents });
+      return { manifest, isNew: true, ...pointed };
     } finally {
       rmSync(store.folders.buildLock(plan.key), { force: true });
     }
@@ -124,10 +142,14 @@ export class ImageBuilder {
     };
   }
 
-  async #reuse({ key }: Plan, { name, signal }: BuildOptions): Promise<Manifest | null> {
+  async #reuse({ key, source }: Plan, { name, signal }: BuildOptions): Promise<BuildResult | null> {
     const { store } = this.#options;
     const found = store.findKey(key);
-    return found !== null && (await store.point(name, found.id, signal)) ? found : null;
+    if (found === null) return null;
+    // An equal recipe of another name has the same key.
+    const manifest = { ...found, source };
+    const pointed = await store.point(name, manifest, signal);
+    return pointed === null ? null : { manifest, isNew: false, ...pointed };
   }
 
   async #lock({ key }: Plan, { onProgress, signal }: BuildOptions, onWait: () => void): Promise<FileLock> {
@@ -175,8 +197,14 @@ export class ImageBuilder {
       uid,
       cwd,
       notes,
+      unusable: built.unusable,
     };
   }
+}
+
+/** A file or folder that this machine does not let us make, own or read. */
+function isRefusedBySystem(error: unknown): error is Error {
+  return error instanceof Error && "syscall" in error && "code" in error;
 }
 
 /** Tells a step once when it begins, then its lines. */

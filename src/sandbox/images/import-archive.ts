@@ -3,8 +3,8 @@ import { chmod, cp, lchown, lstat, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openInRoot } from "../../libc.ts";
 import type { BuildContext, Built } from "./build-context.ts";
-import { runBuildStep } from "./build-step.ts";
-import { hostView } from "./confine.ts";
+import { type BuildHost, runBuildStep } from "./build-step.ts";
+import { hostView, rootView } from "./confine.ts";
 import { ImageError } from "./image-error.ts";
 import { readOciConfig } from "./oci-config.ts";
 
@@ -16,11 +16,14 @@ const O_PATH = 0o10000000;
 const KEY_CHARS = 32;
 /** What the tools need, which an image may lack and still run programs. */
 const EXPECTED = [
-  ["/bin/sh", "no /bin/sh: no sandbox can start on it"],
   ["/bin/bash", "no bash: the shell tool does not work in it"],
   ["/usr/bin/env", "no /usr/bin/env: neither the shell nor the python tool works in it"],
   ["/usr/bin/python3", "no /usr/bin/python3: the python tool does not work in it"],
 ] as const;
+/** The program that each sandbox begins with. */
+const SHELL = "/bin/sh";
+/** As skopeo says it of `docker save A B`, and of an OCI archive with several. */
+const SEVERAL_IMAGES = /expected 1 item, got \d+|more than one image/;
 const BUSYBOX_NOTE = "/usr/bin/env is busybox, without --default-signal: the tools need that of coreutils";
 
 /** What a repeated import of the same, unchanged archive has in common. Throws ImageError input when there is none. */
@@ -75,21 +78,38 @@ export async function importArchive({ host, draft, signal, report }: BuildContex
   }
   const source = isFolder ? "oci:/archive" : archiveSource(names, path);
   report(CONVERT);
-  await run(CONVERT, [
-    "/usr/bin/skopeo",
-    "--tmpdir",
-    "/tmp",
-    "--insecure-policy",
-    "copy",
-    source,
-    "oci:/tmp/oci:image",
-  ]);
+  const copy = ["/usr/bin/skopeo", "--tmpdir", "/tmp", "--insecure-policy", "copy", source, "oci:/tmp/oci:image"];
+  await run(CONVERT, copy).catch((error: unknown) => {
+    const isSeveral = error instanceof ImageError && SEVERAL_IMAGES.test(error.message);
+    throw isSeveral ? new ImageError("input", `${path} holds several images: save one image`) : error;
+  });
   const config = readOciConfig(join(work, "oci"));
   report(UNPACK);
   await run(UNPACK, ["/usr/bin/umoci", "raw", "unpack", "--rootless", "--image", "/tmp/oci:image", "/out/rootfs"]);
   const rootfs = join(draft.folder, "rootfs");
   renameSync(join(out, "rootfs"), rootfs);
-  return { contents: "rootfs", ...config, notes: whatLacks(rootfs) };
+  const unusable = await whyNoStart(host, rootfs, signal);
+  const lacks = whatLacks(rootfs);
+  return { contents: "rootfs", ...config, notes: unusable === null ? lacks : [unusable, ...lacks], unusable };
+}
+
+/** Tries the shell: it may be missing, or the libraries that it needs. Null when it runs. */
+async function whyNoStart(host: BuildHost, rootfs: string, signal: AbortSignal): Promise<string | null> {
+  const noSandbox = "no sandbox can start on it";
+  const fd = openSync(rootfs, O_PATH);
+  try {
+    if (targetOf(fd, SHELL) === null) return `no ${SHELL}: ${noSandbox}`;
+  } finally {
+    closeSync(fd);
+  }
+  try {
+    await runBuildStep(host, { argv: [SHELL, "-c", ":"], view: rootView(rootfs), env: {} }, signal);
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof ImageError)) throw error;
+    return `${SHELL} does not run (a library is missing, or it is for another machine): ${noSandbox}`;
+  }
 }
 
 /** `docker save` of today writes both kinds into one tar; skopeo reads that as the older. */

@@ -22,6 +22,8 @@ export interface Manifest {
   cwd: string | null;
   /** What a user should know: left out, missing, changed. */
   notes: string[];
+  /** Why no sandbox can start on it; null when one can. */
+  unusable: string | null;
 }
 
 const ManifestWire = z.strictObject({
@@ -39,6 +41,7 @@ const ManifestWire = z.strictObject({
   uid: z.int().min(0).max(65_535),
   cwd: z.string().nullable(),
   notes: z.array(z.string()),
+  unusable: z.string().nullable(),
 });
 
 /** Null when there is none, or what is there is not one that this version writes. */
@@ -61,6 +64,7 @@ export function readManifest(file: string): Manifest | null {
       uid: wire.uid,
       cwd: wire.cwd,
       notes: wire.notes,
+      unusable: wire.unusable,
     };
   } catch {
     return null; // another version's, or cut short by a full disk
@@ -84,6 +88,7 @@ export function writeManifest(file: string, manifest: Manifest): void {
     uid: manifest.uid,
     cwd: manifest.cwd,
     notes: manifest.notes,
+    unusable: manifest.unusable,
   };
   writeFileSync(file, `${JSON.stringify(wire, null, 2)}\n`, { flag: "wx", mode: 0o644 });
 }

@@ -6,6 +6,7 @@ import { createHostImage } from "../host-image.ts";
 import type { ImageCatalog } from "../image.ts";
 import { createImageCatalog } from "./catalog.ts";
 import { ImageBuilder } from "./images.ts";
+import { problemOfOwners } from "./owner.ts";
 import { ImageStore } from "./store.ts";
 
 export interface ImagesOptions {
@@ -27,6 +28,8 @@ export interface Images {
   readonly builder: ImageBuilder;
   readonly catalog: ImageCatalog;
   readonly recipesDir: string | null;
+  /** Why sandboxes cannot use the images of this folder; null when they can. */
+  problem(): string | null;
 }
 
 /** Opens the images of this machine. Touches nothing on disk until something is built, and holds nothing open. */
@@ -40,6 +43,9 @@ export function openImages(options: ImagesOptions): Images {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     if (sandboxUid !== null) letThrough(dataDir, sandboxUid);
   };
-  const builder = new ImageBuilder({ store, host, bwrapPath, sandboxUid, prepare, env, clock });
-  return { store, builder, catalog: createImageCatalog(host, store), recipesDir: options.recipesDir };
+  const ownerUid = sandboxUid ?? process.getuid?.() ?? 0;
+  const problem = () => problemOfOwners(store, ownerUid);
+  const builder = new ImageBuilder({ store, host, bwrapPath, sandboxUid, prepare, problem, env, clock });
+  const catalog = createImageCatalog(host, store, ownerUid);
+  return { store, builder, catalog, recipesDir: options.recipesDir, problem };
 }

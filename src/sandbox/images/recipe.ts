@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { IMAGE_LIMITS } from "../../limits.ts";
+import { parseToml } from "../../toml.ts";
 import { ImageError } from "./image-error.ts";
 
 /** A package of pip as it stands in a recipe: exactly one version, extras allowed. */
@@ -44,7 +45,7 @@ export function parseRecipe(name: string, text: string, pipLock: string | null, 
   if (text.length > IMAGE_LIMITS.recipeBytesMax) throw wrong(`is longer than ${IMAGE_LIMITS.recipeBytesMax} bytes`);
   let raw: unknown;
   try {
-    raw = Bun.TOML.parse(text);
+    raw = parseToml(text);
   } catch (cause) {
     throw wrong(`is not TOML: ${cause instanceof Error ? cause.message : String(cause)}`);
   }

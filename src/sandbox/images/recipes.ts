@@ -19,8 +19,13 @@ const BUILT_IN: Readonly<Record<string, { text: string; pipLock: string | null }
 /** Names of the recipes that `rolloutd image build NAME` knows without a path. */
 export function recipeNames(folder: string | null): string[] {
   const own =
-    folder === null || !existsSync(folder) ? [] : [...new Bun.Glob(`*/${RECIPE}`).scanSync(folder)].map(dirname);
+    folder === null || !isFolder(folder) ? [] : [...new Bun.Glob(`*/${RECIPE}`).scanSync(folder)].map(dirname);
   return [...new Set([...Object.keys(BUILT_IN), ...own])].sort();
+}
+
+/** What is wrong with the folder of `--recipes`; null when nothing is, or none was named. */
+export function problemOfRecipes(folder: string | null): string | null {
+  return folder === null || isFolder(folder) ? null : `--recipes ${folder} is no folder`;
 }
 
 /**
@@ -34,13 +39,16 @@ export function findRecipe(name: string, folder: string | null): Recipe {
     const builtIn = BUILT_IN[name];
     if (builtIn !== undefined) return parseRecipe(name, builtIn.text, builtIn.pipLock, `the recipe ${name}`);
   }
-  throw new ImageError("input", `there is no recipe ${JSON.stringify(name)}; there are ${known.join(", ")}`);
+  const missing = problemOfRecipes(folder);
+  const why = missing === null ? "" : ` (${missing})`;
+  throw new ImageError("input", `there is no recipe ${JSON.stringify(name)}; there are ${known.join(", ")}${why}`);
 }
 
 /** A recipe by path: its folder, or its `recipe.toml`. Its name is that of the folder. Throws ImageError input. */
 export function readRecipe(path: string): Recipe {
-  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-  const file = resolve(isFolder ? join(path, RECIPE) : path);
+  if (!existsSync(path)) throw new ImageError("input", `there is no ${resolve(path)}`);
+  const file = resolve(isFolder(path) ? join(path, RECIPE) : path);
+  if (!existsSync(file)) throw new ImageError("input", `there is no ${RECIPE} in ${resolve(path)}`);
   const text = readSmallFile(file, IMAGE_LIMITS.recipeBytesMax);
   if (text === null) {
     throw new ImageError("input", `${file} is no readable file of at most ${IMAGE_LIMITS.recipeBytesMax} bytes`);
@@ -51,4 +59,8 @@ export function readRecipe(path: string): Recipe {
     throw new ImageError("input", `${lockFile} is no readable file of at most ${IMAGE_LIMITS.pipLockBytesMax} bytes`);
   }
   return parseRecipe(basename(dirname(file)), text, pipLock, file);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

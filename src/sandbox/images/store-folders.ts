@@ -22,11 +22,11 @@ export function problemOfName(name: string): string | null {
 export class StoreFolders {
   constructor(readonly root: string) {}
 
-  /** One file for each name; it holds the id. */
+  /** One file for each name: a pointer to the image. */
   get names(): string {
     return join(this.root, "names");
   }
-  /** One file for each key that an image was built from; it holds the id. */
+  /** One file for each key that an image was built from: a pointer to the image. */
   get keys(): string {
     return join(this.root, "keys");
   }
@@ -48,6 +48,10 @@ export class StoreFolders {
   }
   image(id: string): string {
     return join(this.images, id);
+  }
+  /** What sandboxes see of an image. */
+  contents({ id, kind }: { id: string; kind: "layer" | "root" }): string {
+    return join(this.image(id), kind === "root" ? "rootfs" : "layer");
   }
   manifest(id: string): string {
     return join(this.images, id, "manifest.json");

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import { newNonce } from "../../ids.ts";
@@ -6,7 +6,8 @@ import { IMAGE_LIMITS } from "../../limits.ts";
 import { Draft } from "./draft.ts";
 import { ImageError } from "./image-error.ts";
 import { FileLock } from "./lock.ts";
-import { type Manifest, readManifest, readSmallFile, writeManifest } from "./manifest.ts";
+import { type Manifest, readManifest, writeManifest } from "./manifest.ts";
+import { manifestOf, type Pointer, readPointer, writePointer } from "./pointer.ts";
 import { BUILD_LOCK_PREFIX, DRAFT_PREFIX, problemOfName, StoreFolders } from "./store-folders.ts";
 import { UseLocks } from "./use-locks.ts";
 
@@ -14,6 +15,14 @@ export interface ImageStoreOptions {
   folder: string;
   bytesMax: number;
   clock: Clock;
+}
+
+/** What making a name mean an image did to others. */
+export interface Pointed {
+  /** The id that the name meant until now; null when it was new or meant the same. */
+  before: string | null;
+  /** Images that went, to make room or as no name means them any more, by their names or else their id. */
+  removed: string[];
 }
 
 /** An image of the store that this process holds. */
@@ -27,7 +36,6 @@ export interface StoreLease {
 const FOLDER_MODE = 0o755;
 const POINTER_SUFFIX = ".pointer";
 const ID = /^[0-9a-f]{16}$/;
-const ID_CHARS_MAX = 64;
 /** A name may move to another image, and that be removed, between two looks. */
 const LEASE_TRIES_MAX = 4;
 
@@ -52,7 +60,7 @@ export class ImageStore {
     const files = filesOf(this.folders.names).sort();
     const found = files.flatMap((file) => {
       const name = this.folders.nameOf(file);
-      const id = this.#idOf(name);
+      const id = this.#pointerOf(name)?.id ?? null;
       return id === null || this.manifest(id) === null ? [] : [[name, id] as const];
     });
     return new Map(found);
@@ -71,14 +79,15 @@ export class ImageStore {
 
   /** The image that a name or an id means now; null when there is none. */
   find(nameOrId: string): Manifest | null {
-    const id = this.#idOf(nameOrId) ?? (ID.test(nameOrId) ? nameOrId : null);
-    return id === null ? null : this.manifest(id);
+    const pointer = this.#pointerOf(nameOrId);
+    if (pointer !== null) return this.#follow(pointer);
+    return ID.test(nameOrId) ? this.manifest(nameOrId) : null;
   }
 
   /** What was built from this key, with a name or without; null when it must be built. */
   findKey(key: string): Manifest | null {
-    const id = readId(join(this.folders.keys, key));
-    return id === null ? null : this.manifest(id);
+    const pointer = readPointer(join(this.folders.keys, key));
+    return pointer === null ? null : this.#follow(pointer);
   }
 
   /** Holds an image against removal; null when there is none of that name or id. */
@@ -109,9 +118,13 @@ export class ImageStore {
   }
 
   /** Makes `draft` the image that `name` means, and `contents` of it what sandboxes see. One of the same id stays what it was. */
-  async publish(draft: Draft, { name, manifest, contents }: { name: string; manifest: Manifest; contents: string }) {
-    const { id } = manifest;
+  async publish(
+    draft: Draft,
+    { name, manifest, contents }: { name: string; manifest: Manifest; contents: string },
+  ): Promise<Pointed> {
+    const { id, key } = manifest;
     await draft.clear(contents);
+    let before: string | null;
     {
       using _lock = await this.#lockStore(new AbortController().signal);
       if (this.manifest(id) === null) {
@@ -120,22 +133,21 @@ export class ImageStore {
         utimesSync(this.folders.useLock(id), 0, 0);
         draft.become(this.folders.image(id));
       }
-      this.#point(this.folders.nameFile(name), id);
-      this.#point(join(this.folders.keys, manifest.key), id);
+      before = this.#pointName(name, manifest);
+      this.#point(join(this.folders.keys, key), manifest);
     }
-    await this.collect(id);
+    return { before, removed: await this.collect(id) };
   }
 
-  /** Makes `name` mean the image `id` too; false when it is gone. */
-  async point(name: string, id: string, signal: AbortSignal): Promise<boolean> {
+  /** Makes `name` mean the image of `manifest` too, with its source and notes; null when that is gone. */
+  async point(name: string, manifest: Manifest, signal: AbortSignal): Promise<Pointed | null> {
+    let before: string | null;
     {
       using _lock = await this.#lockStore(signal);
-      if (this.manifest(id) === null) return false;
-      if (this.#idOf(name) === id) return true;
-      this.#point(this.folders.nameFile(name), id);
+      if (this.manifest(manifest.id) === null) return null;
+      before = this.#pointName(name, manifest);
     }
-    await this.collect(id);
-    return true;
+    return { before, removed: await this.collect(manifest.id) };
   }
 
   /** Takes the name away, and the image when it has no other. Throws ImageError absent | busy. */
@@ -155,9 +167,9 @@ export class ImageStore {
 
   /**
    * Removes images that no name means, then those not used for longest until all fit in `bytesMax`: never one in use, nor
-   * `keep`. Gives what was removed.
+   * `keep`. Gives the names of what was removed, or its id where it had none.
    */
-  async collect(keep: string | null): Promise<Manifest[]> {
+  async collect(keep: string | null): Promise<string[]> {
     if (!existsSync(this.folders.images)) return [];
     const never = new AbortController().signal;
     await using draft = await this.begin(never);
@@ -168,12 +180,13 @@ export class ImageStore {
     const usedAt = ({ id, createdAtMs }: Manifest) => this.lastUsedAtMs(id) ?? createdAtMs;
     let bytes = all.reduce((sum, manifest) => sum + manifest.bytes, 0);
     const order = all.toSorted((a, b) => Number(isNamed(a.id)) - Number(isNamed(b.id)) || usedAt(a) - usedAt(b));
-    return order.filter((manifest) => {
+    return order.flatMap((manifest) => {
       const isSurplus = !isNamed(manifest.id) || bytes > this.#options.bytesMax;
-      if (manifest.id === keep || !isSurplus || !this.#discard(manifest.id, draft)) return false;
+      if (manifest.id === keep || !isSurplus || !this.#discard(manifest.id, draft)) return [];
       bytes -= manifest.bytes;
-      for (const [name, id] of named) if (id === manifest.id) rmSync(this.folders.nameFile(name), { force: true });
-      return true;
+      const names = [...named].filter(([, id]) => id === manifest.id).map(([name]) => name);
+      for (const name of names) rmSync(this.folders.nameFile(name), { force: true });
+      return names.length > 0 ? names : [manifest.id];
     });
   }
 
@@ -206,15 +219,23 @@ export class ImageStore {
     if (lock !== null) rmSync(file, { force: true });
   }
 
-  #idOf(name: string): string | null {
-    return problemOfName(name) === null ? readId(this.folders.nameFile(name)) : null;
+  #pointerOf(name: string): Pointer | null {
+    return problemOfName(name) === null ? readPointer(this.folders.nameFile(name)) : null;
   }
 
-  /** By renaming: whoever reads it sees the old image or the new one. */
-  #point(file: string, id: string): void {
-    const unfinished = join(this.folders.root, `${DRAFT_PREFIX}${newNonce()}${POINTER_SUFFIX}`);
-    writeFileSync(unfinished, `${id}\n`, { flag: "wx", mode: 0o644 });
-    renameSync(unfinished, file);
+  #follow(pointer: Pointer): Manifest | null {
+    const manifest = this.manifest(pointer.id);
+    return manifest === null ? null : manifestOf(manifest, pointer);
+  }
+
+  #pointName(name: string, to: Manifest): string | null {
+    const before = this.#pointerOf(name)?.id ?? to.id;
+    this.#point(this.folders.nameFile(name), to);
+    return before === to.id ? null : before;
+  }
+
+  #point(file: string, to: Manifest): void {
+    writePointer(file, to, join(this.folders.root, `${DRAFT_PREFIX}${newNonce()}${POINTER_SUFFIX}`));
   }
 
   /** Moves an image that nobody holds into `draft`, which deletes it; false when it is held. */
@@ -226,7 +247,7 @@ export class ImageStore {
       rmSync(this.folders.useLock(id), { force: true });
       for (const key of filesOf(this.folders.keys)) {
         const file = join(this.folders.keys, key);
-        if (readId(file) === id) rmSync(file, { force: true });
+        if (readPointer(file)?.id === id) rmSync(file, { force: true });
       }
       this.#manifests.delete(id);
       return true;
@@ -236,11 +257,11 @@ export class ImageStore {
   }
 
   #leaseOf(manifest: Manifest): StoreLease {
-    const { id, kind } = manifest;
+    const { id } = manifest;
     let isHeld = true;
     return {
       manifest,
-      folder: join(this.folders.image(id), kind === "root" ? "rootfs" : "layer"),
+      folder: this.folders.contents(manifest),
       release: () => {
         if (isHeld) this.#uses.release(id);
         isHeld = false;
@@ -264,12 +285,6 @@ export class ImageStore {
     signal.throwIfAborted();
     throw new ImageError("busy", `${this.folders.storeLock} was held by another process for ${msMax} ms`);
   }
-}
-
-/** What a pointer says; null when it is none. */
-function readId(file: string): string | null {
-  const id = readSmallFile(file, ID_CHARS_MAX)?.trim() ?? "";
-  return ID.test(id) ? id : null;
 }
 
 function filesOf(folder: string): string[] {

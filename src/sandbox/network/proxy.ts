@@ -141,7 +141,10 @@ export class SandboxProxy implements AsyncDisposable {
       if (!upstream.readableEnded) client.destroy();
     });
     if (request.kind === "tunnel") client.write(`HTTP/1.1 200 Connection established${HEAD_END}`);
-    else upstream.write(request.head);
+    else {
+      upstream.write(request.head);
+      count("bytesSent")(Buffer.from(request.head, "latin1"));
+    }
     if (rest.length > 0) upstream.write(rest);
     count("bytesSent")(rest);
     client.on("data", count("bytesSent"));

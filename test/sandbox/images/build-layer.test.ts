@@ -58,7 +58,7 @@ describe("buildLayer", () => {
       'python3 -c "import tiny_pkg; tiny_pkg.main()"; tiny; echo $MARK; touch /usr/local/x 2>/dev/null || echo closed';
     const { output } = await sandbox.shell(command, { timeoutMs: 20_000, signal: NEVER });
     expect(output.trim().split("\n")).toEqual(["tiny says hello", "tiny says hello", "set", "closed"]);
-    expect(images.catalog.list()[1]?.inUse).toBe(1);
+    expect(images.catalog.list()[2]?.inUse).toBe(1);
     expect(await rejection(images.store.remove("tiny", NEVER))).toMatch("sandboxes run on tiny");
     await host.close();
     expect(treeOf(contentsOf(images, "tiny"))).toEqual(hashBefore);

@@ -88,6 +88,7 @@ describe("importArchive", () => {
     expect([undefined, "644 "]).toContain(device);
     expect(manifest).toMatchObject({ env: { A: "b=c" }, path: "/opt/bin:/bin", uid: 1_000, cwd: "/srv/app" });
     expect(manifest.notes).toContain("no bash: the shell tool does not work in it");
+    expect(manifest.unusable).toBe("no /bin/sh: no sandbox can start on it");
     expect(await leftSince(before)).toEqual(NOTHING);
     expect(leftInStore(images)).toEqual([]);
     if (TEST_SANDBOX_UID !== null) {
@@ -218,6 +219,17 @@ describe("importArchive", () => {
       expect(leftInStore(images)).toEqual([]);
     },
   );
+
+  importTest("says that nothing can start on a shell without its libraries", async () => {
+    await using folder = aFolder();
+    const images = testImages(folder.path);
+    const archive = join(folder.path, "bare.tar");
+    const text = readFileSync("/bin/sh").toString("latin1");
+    writeFileSync(archive, dockerArchive({ layers: [[{ path: "bin/sh", text, mode: 0o755 }]] }));
+    const { manifest } = await make(images, { archive });
+    expect(manifest.unusable).toStartWith("/bin/sh does not run");
+    expect(manifest.notes).toContain(manifest.unusable ?? "");
+  });
 
   importTest("is not repeated for an unchanged archive, and is for a changed one", async () => {
     await using folder = aFolder();

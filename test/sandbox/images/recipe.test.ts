@@ -73,7 +73,10 @@ describe("findRecipe", () => {
     for (const name of ["nope", "../mine", "mine/../python", ""]) {
       expect(() => findRecipe(name, folder.path)).toThrow("there are debian, mine, python");
     }
-    expect(() => readRecipe(join(folder.path, "nope"))).toThrow("is no readable file");
+    expect(() => readRecipe(join(folder.path, "nope"))).toThrow("there is no /");
+    expect(() => readRecipe(folder.path)).toThrow("there is no recipe.toml in");
+    const noFolder = join(folder.path, "nope");
+    expect(() => findRecipe("x", noFolder)).toThrow(`--recipes ${noFolder} is no folder`);
   });
 });
 

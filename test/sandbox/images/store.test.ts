@@ -3,10 +3,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { join } from "node:path";
 import { createHostImage } from "../../../src/sandbox/host-image.ts";
 import { createImageCatalog } from "../../../src/sandbox/images/catalog.ts";
+import { TEST_SANDBOX_UID } from "../../support/bwrap.ts";
 import { aFolder, contentsOf, leftInStore, putImage, rejection, testImages } from "../../support/images.ts";
 import { aSetClock } from "../../support/store.ts";
 
 const NEVER = new AbortController().signal;
+const OWNER_UID = TEST_SANDBOX_UID ?? process.getuid?.() ?? 0;
 
 describe("ImageStore", () => {
   test("makes nothing on disk before the first image, and finds none", async () => {
@@ -66,12 +68,40 @@ describe("ImageStore", () => {
     await using folder = aFolder();
     const { store } = testImages(folder.path);
     const id = await putImage(testImages(folder.path), "x", "one");
-    expect(await store.point("y", id, NEVER)).toBe(true);
+    const image = store.manifest(id);
+    if (image === null) throw new Error("it was put there");
+    expect(await store.point("y", image, NEVER)).toEqual({ before: null, removed: [] });
     await store.remove("x", NEVER);
     expect([...store.names()]).toEqual([["y", id]]);
     await store.remove(id, NEVER);
     expect([...store.names()]).toEqual([]);
-    expect(await store.point("z", id, NEVER)).toBe(false);
+    expect(await store.point("z", image, NEVER)).toBeNull();
+  });
+
+  test("tells the source, time and notes of each name, though two mean the same image", async () => {
+    await using folder = aFolder();
+    const { store, catalog } = testImages(folder.path);
+    const id = await putImage(testImages(folder.path), "x", "one");
+    const image = store.manifest(id);
+    if (image === null) throw new Error("it was put there");
+    await store.point("y", { ...image, source: "another", createdAtMs: 2, notes: ["as told"] }, NEVER);
+    expect([store.find("x"), store.find("y")]).toMatchObject([
+      { id, source: "test", createdAtMs: 1, notes: [] },
+      { id, source: "another", createdAtMs: 2, notes: ["as told"] },
+    ]);
+    expect(catalog.list().slice(-2)).toMatchObject([{ source: "test" }, { source: "another" }]);
+  });
+
+  test("says what a name meant until now and what went", async () => {
+    await using folder = aFolder();
+    const { store } = testImages(folder.path, { bytesMax: 4 });
+    const first = await putImage(testImages(folder.path), "x", "one");
+    const second = store.manifest(await putImage(testImages(folder.path), "y", "two"));
+    if (second === null) throw new Error("it was put there");
+    expect(await store.point("x", second, NEVER)).toEqual({ before: first, removed: [first] });
+    const third = store.manifest(await putImage(testImages(folder.path), "z", "six"));
+    if (third === null) throw new Error("it was put there");
+    expect(await store.point("z", third, NEVER)).toEqual({ before: null, removed: ["x", "y"] });
   });
 
   test("drops what a name meant before, unless it is held: then with the next image", async () => {
@@ -135,13 +165,26 @@ describe("createImageCatalog", () => {
     const clock = aSetClock();
     const images = testImages(folder.path, { clock });
     await putImage(images, "x", "one");
-    expect(images.catalog.list()[1]).toMatchObject({ name: "x", bytes: 3, inUse: 0, lastUsedAtMs: null });
+    expect(images.catalog.list()[2]).toMatchObject({ name: "x", bytes: 3, inUse: 0, lastUsedAtMs: null });
     clock.ms += 5_000;
     const leases = [images.catalog.lease("x"), images.catalog.lease("x")];
-    expect(images.catalog.list()[1]).toMatchObject({ inUse: 2, lastUsedAtMs: clock.ms });
+    expect(images.catalog.list()[2]).toMatchObject({ inUse: 2, lastUsedAtMs: clock.ms });
     for (const lease of leases) lease?.release();
-    expect(images.catalog.list()[1]).toMatchObject({ inUse: 0 });
+    expect(images.catalog.list()[2]).toMatchObject({ inUse: 0 });
     expect(leases[0]?.image).toMatchObject({ name: "x", mounts: [], lower: [expect.stringMatching(/\/rootfs$/)] });
+  });
+
+  test("refuses an image of another uid, and one on which nothing can start, and holds neither", async () => {
+    await using folder = aFolder();
+    const images = testImages(folder.path);
+    const id = await putImage(images, "x", "one");
+    expect(images.problem()).toBeNull();
+    const foreign = createImageCatalog(createHostImage({ usrLocal: false }), images.store, OWNER_UID + 1);
+    expect(() => foreign.lease("x")).toThrow("that needs another --images folder");
+    const manifest = images.store.manifest(id);
+    if (manifest !== null) manifest.unusable = "no /bin/sh";
+    expect(() => images.catalog.lease("x")).toThrow("task_invalid: image x: no /bin/sh");
+    expect(images.store.inUse(id)).toBe(0);
   });
 
   test("gives a layer another id where the host has changed since it was built", async () => {
@@ -151,10 +194,10 @@ describe("createImageCatalog", () => {
     const manifest = images.store.manifest(id);
     const host = { ...createHostImage({ usrLocal: false }), id: "host-new" };
     if (manifest !== null) Object.assign(manifest, { kind: "layer", baseId: "host-old" });
-    const lease = createImageCatalog(host, images.store).lease("x");
+    const lease = createImageCatalog(host, images.store, OWNER_UID).lease("x");
     expect(lease?.image.id).toBe(`${id}+host-new`);
     expect(lease?.image.mounts.slice(-3)).toEqual(["--ro-bind", expect.stringMatching(/\/layer$/), "/usr/local"]);
-    const again = createImageCatalog(host, images.store).lease(lease?.image.id ?? "");
+    const again = createImageCatalog(host, images.store, OWNER_UID).lease(lease?.image.id ?? "");
     expect(again?.image.id).toBe(`${id}+host-new`);
     for (const one of [lease, again]) one?.release();
   });

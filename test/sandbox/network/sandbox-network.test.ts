@@ -79,7 +79,7 @@ except OSError: print("refused")`;
 
   test("keeps the forwarder out of the agent's sight and reach, without any right", async () => {
     await using sandbox = await open(`site.test:${site.port}`);
-    expect(await sh(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c proc/self/fd/3")).toBe("0\n");
+    expect(await sh(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c [p]roc/self/fd/3")).toBe("0\n");
     const forwarders = descendantsOf(process.pid).filter((pid) =>
       readFileSync(`/proc/${pid}/cmdline`, "latin1").includes("/proc/self/fd/3"),
     );
