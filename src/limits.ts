@@ -197,6 +197,8 @@ export const LLM_LIMITS = {
   responseBytesMax: 64 * 1024 * 1024,
   /** Answers to health and other small questions. */
   controlMs: 5_000,
+  /** A request that ends a turn which nobody waits for any more: it must not hold up the cancel by more. */
+  abortMs: 1_000,
   /** All of a probe, which waits for a first answer: one of a loaded vLLM on a CPU took 27 s. */
   probeMs: 120_000,
   /** One rendering or decoding by a server. */

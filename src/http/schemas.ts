@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import { JobLimits } from "../job/limits.ts";
 import { STATES } from "../job/state.ts";
 import { LIMITS } from "../limits.ts";
+import { ENGINE_KINDS } from "../llm/engine.ts";
 import { Sampling } from "../trajectory/sampling.ts";
 
 const sampling = Sampling.shape;
@@ -84,11 +85,11 @@ export const BackendSpecWire = z
     url: z
       .string()
       .max(2_048)
-      .regex(/^(https?:\/\/[^\s/?#]+(\/[^\s?#]*)?|unix:\/[^\0]*)$/, "is no such URL")
-      .describe("http://host:port, https://host or unix:/path"),
+      .regex(/^(https?:\/\/[^\s/?#]+(\/[^\s?#]*)?|(unix|replay):\/[^\0]*)$/, "is no such URL")
+      .describe("http://host:port, https://host, unix:/path, or replay:/path of recorded trajectories"),
     model: name.nullable().default(null),
     role: z.enum(["policy", "judge"]).default("policy"),
-    kind: z.enum(["auto", "vllm", "llamacpp", "scripted"]).default("auto"),
+    kind: z.enum(["auto", ...ENGINE_KINDS]).default("auto"),
     api_key: z.string().min(1).max(4_096).nullable().default(null),
     weight: z.number().gt(0).max(1_000_000).default(1),
     policy_version: name.nullable().default(null),

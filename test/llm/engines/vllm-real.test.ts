@@ -1,64 +1,110 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
 import { systemClock } from "../../../src/clock.ts";
 import { createVllmEngine } from "../../../src/llm/engines/vllm.ts";
 import { createHttp, parseAddress } from "../../../src/llm/http.ts";
 import { DEFAULT_SAMPLING } from "../../../src/trajectory/sampling.ts";
-import { engineContract } from "../../contract/engine.contract.ts";
+import { engineContract, until } from "../../contract/engine.contract.ts";
 import { hasNoVllm, onVllm, vllmUrl } from "../../support/vllm.ts";
 
 const never = new AbortController().signal;
 // First answers of a loaded vLLM on a CPU have taken 27 s.
 setDefaultTimeout(120_000);
 
-function engineAt(at: string) {
+type Route = "/v1/completions" | "/inference/v1/generate";
+const ROUTES: readonly Route[] = ["/v1/completions", "/inference/v1/generate"];
+
+function httpAt(at: string) {
   const address = parseAddress(at);
   if (address === null) throw new Error(`no url: ${at}`);
-  return createVllmEngine({ http: createHttp(address, null, systemClock), turnMs: 60_000, model: null });
+  return createHttp(address, null, systemClock);
+}
+
+function engineAt(at: string, route: Route) {
+  const completionsOnly = route === "/v1/completions";
+  return createVllmEngine({ http: httpAt(at), turnMs: 60_000, model: null, completionsOnly });
 }
 
 async function running(): Promise<number> {
-  const metrics = await (await fetch(`${vllmUrl}/metrics`)).text();
+  const { body: metrics } = await httpAt(vllmUrl).text({ method: "GET", path: "/metrics", ms: 30_000, signal: never });
   return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN);
 }
 
 if (!hasNoVllm) {
-  engineContract("vLLM engine on a real server", async () => ({
-    engine: engineAt(vllmUrl),
-    absent: engineAt("http://127.0.0.1:1"),
-    inFlight: running,
-    long: { maxTokens: 1_500 },
-    [Symbol.asyncDispose]: async () => {},
-  }));
+  for (const route of ROUTES) {
+    engineContract(`vLLM engine on a real server's ${route}`, async () => ({
+      engine: engineAt(vllmUrl, route),
+      absent: engineAt("http://127.0.0.1:1", route),
+      inFlight: running,
+      long: { maxTokens: 1_500 },
+      [Symbol.asyncDispose]: async () => {},
+    }));
+  }
 }
 
-describe.skipIf(hasNoVllm)(onVllm("createVllmEngine on a real server"), () => {
-  test("gives log-probs that the server gives again when it scores the whole sequence", async () => {
-    const engine = engineAt(vllmUrl);
-    const { model } = await engine.probe(never);
+const Scored = z.object({
+  choices: z.array(
+    z.object({ prompt_logprobs: z.array(z.record(z.string(), z.object({ logprob: z.number() })).nullable()) }),
+  ),
+});
+
+describe.skipIf(hasNoVllm).each(ROUTES)(onVllm("createVllmEngine on a real server's %s"), (route) => {
+  async function aRequest(maxTokens: number) {
+    const engine = engineAt(vllmUrl, route);
+    const { model, abort } = await engine.probe(never);
     const renderer = await engine.remoteRenderer(never);
     const { ids } = await renderer.renderPrompt([{ role: "user", content: "Write a poem with emoji 😀." }], []);
-    const sampling = { ...DEFAULT_SAMPLING, maxTokens: 48, seed: 11 };
     const request = {
       ids,
-      sampling,
+      sampling: { ...DEFAULT_SAMPLING, maxTokens, seed: 11 },
       stopTokenIds: renderer.endIds,
       cacheSalt: "0",
       sessionId: "job_1",
-      requestId: "req_1",
+      requestId: `req_${crypto.randomUUID()}`,
     };
-    const completion = await engine.complete(request, never);
-    expect(completion.firstTokenMs ?? Number.NaN).toBeLessThan(completion.generationMs);
-    const answer = await fetch(`${vllmUrl}/v1/completions`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model, prompt: [...ids, ...completion.ids], max_tokens: 1, prompt_logprobs: 0 }),
+    return { engine, model, abort, request };
+  }
+
+  test("is the one that turns take, by what the probe found", async () => {
+    const profile = await engineAt(vllmUrl, route).probe(never);
+    expect(profile).toMatchObject({
+      endpoint: route,
+      logprobsMode: "processed",
+      contextTokensMax: 2_048,
+      streamInterval: true,
+      tellsVersions: route === "/inference/v1/generate",
+      weights: { route: "/weight_info" },
+      devMode: true,
     });
-    const scored = (await answer.json()) as {
-      choices: { prompt_logprobs: (Record<string, { logprob: number }> | null)[] }[];
-    };
+    expect(profile.kvTokens).toBeGreaterThan(2_048);
+  });
+
+  test("gives log-probs that the server gives again when it scores the whole sequence", async () => {
+    const { engine, model, request } = await aRequest(48);
+    const completion = await engine.complete(request, never);
+    expect(completion.endpoint).toBe(route);
+    expect(completion.firstTokenMs ?? Number.NaN).toBeLessThan(completion.generationMs);
+    const answer = await httpAt(vllmUrl).json(Scored, {
+      path: "/v1/completions",
+      ms: 60_000,
+      signal: never,
+      body: { model, prompt: [...request.ids, ...completion.ids], max_tokens: 1, prompt_logprobs: 0 },
+    });
     for (const [index, id] of completion.ids.entries()) {
-      const again = scored.choices[0]?.prompt_logprobs[ids.length + index]?.[String(id)]?.logprob ?? Number.NaN;
+      const again = answer.choices[0]?.prompt_logprobs[request.ids.length + index]?.[String(id)]?.logprob ?? Number.NaN;
       expect(Math.abs(again - (completion.logprobs[index] ?? 0))).toBeLessThan(1e-3);
     }
+  });
+
+  test("has its turn ended by the id that the probe found, with what was sampled so far", async () => {
+    const { engine, abort, request } = await aRequest(1_500);
+    const turn = engine.complete({ ...request, stopTokenIds: [] }, never);
+    await until(async () => (await running()) > 0);
+    const id = abort?.id.replace("{id}", request.requestId);
+    await httpAt(vllmUrl).text({ path: abort?.route ?? "", ms: 30_000, signal: never, body: { request_ids: [id] } });
+    const completion = await turn;
+    expect(completion.finishReason).toBe("abort");
+    expect(completion.ids.length).toBeLessThan(1_500);
+    expect(completion.ids.length).toBe(completion.logprobs.length);
   });
 });
