@@ -13,6 +13,8 @@ export interface EngineUnderTest extends AsyncDisposable {
   absent: Engine;
   /** Sampling that keeps the server busy for a while. */
   long: Partial<Sampling>;
+  /** For servers that render nothing. */
+  renderer?: Renderer;
 }
 
 const never = new AbortController().signal;
@@ -27,7 +29,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
     beforeAll(async () => {
       subject = await make();
       await subject.engine.probe(never);
-      renderer = await subject.engine.remoteRenderer(never);
+      renderer = subject.renderer ?? (await subject.engine.remoteRenderer(never));
       prompt = (await renderer.renderPrompt([{ role: "user", content: "Say hello." }], [])).ids;
     });
     afterAll(async () => {
@@ -51,6 +53,11 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
       expect(profile.model).not.toBe("");
       expect(profile.contextTokensMax).toBeGreaterThan(prompt.length);
       expect((await subject.engine.probe(never)).weightsIdentity).toBe(profile.weightsIdentity);
+    });
+
+    test("sends turns to the route that its probe told", async () => {
+      const { endpoint } = await subject.engine.probe(never);
+      expect((await subject.engine.complete(request(), never)).endpoint).toBe(endpoint);
     });
 
     test("gives one finite log-prob of at most 0 for each id", async () => {

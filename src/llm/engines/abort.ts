@@ -7,6 +7,8 @@ export interface AbortableTurn {
   /** How the server ends a turn by its id; null when only hanging up does. */
   route: BackendProfile["abort"];
   requestId: string;
+  /** What the route takes; vLLM's `{"request_ids": [id]}` where it is left out. */
+  body?: (id: string) => Record<string, unknown>;
 }
 
 /**
@@ -19,7 +21,8 @@ export async function abortingById<T>(turn: AbortableTurn, work: () => Promise<T
     return await work();
   } catch (error) {
     if (route !== null) {
-      const body = { request_ids: [route.id.replace("{id}", requestId)] };
+      const id = route.id.replace("{id}", requestId);
+      const body = turn.body?.(id) ?? { request_ids: [id] };
       const signal = new AbortController().signal;
       // What the turn failed with is the cause to tell; a server that is gone has nothing left to end.
       await http.text({ path: route.route, ms: LLM_LIMITS.abortMs, signal, body }).catch(() => null);

@@ -12,7 +12,7 @@ export interface VllmDialect {
 }
 
 /** Every parameter is explicit: a server's generation_config may otherwise bring its own. */
-export function samplingBody(request: CompletionRequest): Record<string, unknown> {
+export function samplingBody(request: Pick<CompletionRequest, "sampling" | "stopTokenIds">): Record<string, unknown> {
   const { sampling } = request;
   return {
     max_tokens: sampling.maxTokens,
