@@ -13,6 +13,8 @@ export interface EngineUnderTest extends AsyncDisposable {
   absent: Engine;
   /** Sampling that keeps the server busy for a while. */
   long: Partial<Sampling>;
+  /** A server of text cannot stop at an id. */
+  isText?: boolean;
   /** For servers that render nothing. */
   renderer?: Renderer;
 }
@@ -51,6 +53,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
       const profile = await subject.engine.probe(never);
       expect(profile.kind).toBe(subject.engine.kind);
       expect(profile.model).not.toBe("");
+      expect(profile.tokenExact).toBe(!subject.isText);
       expect(profile.contextTokensMax).toBeGreaterThan(prompt.length);
       expect((await subject.engine.probe(never)).weightsIdentity).toBe(profile.weightsIdentity);
     });
@@ -82,9 +85,14 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
       expect(cut.ids).toEqual(whole.ids.slice(0, 3));
     });
 
-    test("ends with stop at a stop id, which is the last id", async () => {
+    test("ends with stop at a stop id, which is the last id; a server of text refuses it", async () => {
       const whole = await subject.engine.complete(request({ temperature: 0 }), never);
       const stopId = whole.ids[2] ?? -1;
+      if (subject.isText) {
+        const refused = subject.engine.complete({ ...request(), stopTokenIds: [stopId] }, never);
+        expect(await refused.catch((error: unknown) => error)).toMatchObject({ reason: "backend_invalid" });
+        return;
+      }
       const stopped = await subject.engine.complete({ ...request({ temperature: 0 }), stopTokenIds: [stopId] }, never);
       expect(stopped.finishReason).toBe("stop");
       expect(stopped.ids.at(-1)).toBe(stopId);
