@@ -211,6 +211,8 @@ export const LLM_LIMITS = {
   reaskProbsMax: 512,
   /** Chunks between a stream's first and last: a large interval makes vLLM send only these two. */
   streamIntervalTokens: 4_096,
+  /** A recorded session that is answered again, all of it in memory. */
+  recordingCharsMax: 256 * 1024 * 1024,
   /** Ids that a server may answer with; no known vocabulary has a hundredth of it. */
   tokenIdMax: 16_777_215,
   /** Log-probs above 0 by rounding alone are taken as 0; more than this is a fault. */

@@ -89,6 +89,8 @@ export interface ModelSession {
   readonly renderer: Renderer;
   readonly contextTokensMax: number;
   readonly logprobsMode: "raw" | "processed";
+  /** False when the turns are text, with ids and log-probs made from it. */
+  readonly tokenExact: boolean;
   /** `firstTurn` of a job waits for a backend; rejects with RolloutError when none can answer in time. */
   complete(ids: Int32Array, sampling: Sampling, signal: AbortSignal): Promise<SessionCompletion>;
   /** Backends that served this session, in order of first use. */

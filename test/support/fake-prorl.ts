@@ -3,7 +3,7 @@ import { type FakeOptions, type FakeServer, fakeLogprob, fakeTurn, goneAway } fr
 interface Body {
   prompt_ids: number[];
   max_tokens: number;
-  stop_token_ids: number[];
+  stop_token_ids?: number[];
 }
 
 /** A server with the one route of ProRL's trainer, over a tokenizer of bytes. */
@@ -36,7 +36,7 @@ export function startFakeProrl(options: FakeOptions = {}): FakeServer {
         }
         if (fault === "error500" || "logprobs" in body) return new Response("Internal Server Error", { status: 500 });
         const all = fakeTurn(options, body.prompt_ids);
-        const stopAt = all.findIndex((id) => body.stop_token_ids.includes(id));
+        const stopAt = all.findIndex((id) => body.stop_token_ids?.includes(id));
         const ids = (stopAt < 0 ? all : all.slice(0, stopAt + 1)).slice(0, body.max_tokens);
         const response_ids = fault === "abort" ? ids.slice(0, 1) : ids;
         const logprobs = response_ids.map((id, at) => fakeLogprob(id, body.prompt_ids.length + at));

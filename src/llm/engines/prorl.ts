@@ -24,6 +24,8 @@ export interface ProrlOptions {
   turnMs: number;
   /** The server has no name for its model, so one is needed. */
   model: string | null;
+  /** Its context, tokens, from the model's folder; null assumes little. */
+  contextTokensMax: number | null;
 }
 
 /**
@@ -58,7 +60,7 @@ async function probe(options: ProrlOptions, signal: AbortSignal): Promise<Backen
     kind: "prorl",
     version: null,
     model: options.model,
-    contextTokensMax: LLM_LIMITS.contextTokensGuess,
+    contextTokensMax: options.contextTokensMax ?? LLM_LIMITS.contextTokensGuess,
     slots: null,
     kvTokens: null,
     // The trainer starts its vLLM with processed_logprobs, and an answer has no second log-prob to tell by.
@@ -72,7 +74,9 @@ async function probe(options: ProrlOptions, signal: AbortSignal): Promise<Backen
     streamInterval: false,
     devMode: null,
     notes: [
-      `the server does not tell its context; ${LLM_LIMITS.contextTokensGuess} tokens are assumed`,
+      options.contextTokensMax === null
+        ? `neither the server nor config.json in the tokenizer folder tells the context; ${LLM_LIMITS.contextTokensGuess} tokens are assumed`
+        : "the server does not tell its context; it is taken from config.json in the tokenizer folder",
       "the server does not tell whether log-probs are raw or processed; processed is its default and is assumed",
       "a turn that ends neither at a stop id nor at its bound counts as cut",
     ],

@@ -15,7 +15,12 @@ const never = new AbortController().signal;
 function engineAt(url: string, model: string | null = "policy") {
   const address = parseAddress(url);
   if (address === null) throw new Error(`no url: ${url}`);
-  return createProrlEngine({ http: createHttp(address, null, systemClock), turnMs: 10_000, model });
+  return createProrlEngine({
+    http: createHttp(address, null, systemClock),
+    turnMs: 10_000,
+    model,
+    contextTokensMax: null,
+  });
 }
 
 engineContract("ProRL trainer's engine", async () => {
