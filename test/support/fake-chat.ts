@@ -69,7 +69,7 @@ export function startFakeChat(options: FakeChatOptions = {}): FakeServer {
 
 function answer(options: FakeChatOptions, body: Body): Response {
   const text = (options.script ?? (() => "Hi 😀 there."))(body.messages.at(-1)?.content ?? "");
-  const characters = [...text];
+  const characters = Array.from(text);
   const said = characters.slice(0, body.max_tokens ?? body.max_completion_tokens);
   const content = said.map((token, at) => ({ token, logprob: -(at + 1) / 8, bytes: [...Buffer.from(token)] }));
   return Response.json({

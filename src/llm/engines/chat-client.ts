@@ -28,7 +28,7 @@ export function createChatClient(address: Address, apiKey: string | null, clock:
     logLevel: "off",
     // By default it sends a failed request twice more, and a turn would be paid for three times.
     maxRetries: 0,
-    fetch: (url, init) => bounded(String(url), { ...init, ...transport(address) }),
+    fetch: (url, init) => bounded(url instanceof Request ? url.url : url, { ...init, ...transport(address) }),
   });
   return {
     async create(body, { ms, signal }) {
@@ -67,7 +67,7 @@ function transport(address: Address): BunFetchRequestInit {
 }
 
 /** An answer that is read to its end within the bound of all answers. */
-async function bounded(url: string, init: BunFetchRequestInit): Promise<Response> {
+async function bounded(url: string | URL, init: BunFetchRequestInit): Promise<Response> {
   const response = await fetch(url, init);
   const { status, headers } = response;
   return new Response(await readText(response, WHAT), { status, headers });

@@ -1,6 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { systemClock } from "../../../src/clock.ts";
+import { createChatEngine } from "../../../src/llm/engines/chat.ts";
+import { createChatClient } from "../../../src/llm/engines/chat-client.ts";
 import { createVllmEngine } from "../../../src/llm/engines/vllm.ts";
 import { createHttp, parseAddress } from "../../../src/llm/http.ts";
 import { DEFAULT_SAMPLING } from "../../../src/trajectory/sampling.ts";
@@ -106,5 +108,41 @@ describe.skipIf(hasNoVllm).each(ROUTES)(onVllm("createVllmEngine on a real serve
     expect(completion.finishReason).toBe("abort");
     expect(completion.ids.length).toBeLessThan(1_500);
     expect(completion.ids.length).toBe(completion.logprobs.length);
+  });
+});
+
+describe.skipIf(hasNoVllm)(onVllm("createChatEngine on a real server"), () => {
+  function chatAt(at: string) {
+    const address = parseAddress(at);
+    if (address === null) throw new Error(`no url: ${at}`);
+    const client = createChatClient(address, null, systemClock);
+    return createChatEngine({ client, http: httpAt(at), turnMs: 60_000, model: null });
+  }
+
+  test("gives the text, whose log-probs sum to those that the server gives by ids", async () => {
+    const engine = chatAt(vllmUrl);
+    expect(await engine.probe(never)).toMatchObject({ tokenExact: false, contextTokensMax: 2_048 * 8 });
+    const messages = [{ role: "user", content: "Name a colour." }] as const;
+    const text = await engine.remoteRenderer(never);
+    const exact = engineAt(vllmUrl, "/v1/completions");
+    const ids = await exact.remoteRenderer(never);
+    const ask = {
+      sampling: { ...DEFAULT_SAMPLING, temperature: 0, maxTokens: 12 },
+      cacheSalt: "0",
+      sessionId: "job_1",
+    };
+    const said = await engine.complete(
+      { ...ask, ids: (await text.renderPrompt(messages, [])).ids, stopTokenIds: text.endIds, requestId: "req_chat" },
+      never,
+    );
+    const sampled = await exact.complete(
+      { ...ask, ids: (await ids.renderPrompt(messages, [])).ids, stopTokenIds: ids.endIds, requestId: "req_exact" },
+      never,
+    );
+    expect(await text.decode(said.ids, false)).toBe(await ids.decode(sampled.ids, false));
+    expect(said.finishReason).toBe(sampled.finishReason);
+    const sum = (values: Float32Array) => values.reduce((total, value) => total + value, 0);
+    const untold = sampled.finishReason === "stop" ? (sampled.logprobs.at(-1) ?? 0) : 0;
+    expect(Math.abs(sum(said.logprobs) - (sum(sampled.logprobs) - untold))).toBeLessThan(1e-2);
   });
 });
