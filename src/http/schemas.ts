@@ -60,6 +60,10 @@ export const SubmitWire = z
       .openapi({ description: "each becomes a group of its own; give this or `task`" }),
     n: z.int().min(1).max(LIMITS.groupSizeMax).default(1).openapi({ description: "jobs of each task" }),
     model: name.optional().openapi({ description: "default: the one policy model that is registered, else `policy`" }),
+    token_exact: z
+      .boolean()
+      .default(true)
+      .openapi({ description: "false takes also servers of text alone; such a job is never trainable" }),
     sampling: SamplingWire.default({}),
     limits: LimitsWire.default({}),
     priority: z.int().min(-1_000_000).max(1_000_000).default(0).openapi({ description: "higher first" }),

@@ -14,6 +14,7 @@ export function jobToWire(job: Job): JobWire {
     sample: job.sample,
     model: job.model,
     stream: job.stream,
+    token_exact: job.tokenExact,
     labels: { ...job.labels },
     state: job.state,
     priority: job.priority,

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { systemClock } from "../../../src/clock.ts";
 import { createChatEngine } from "../../../src/llm/engines/chat.ts";
@@ -27,9 +27,11 @@ function engineAt(at: string, route: Route) {
   return createVllmEngine({ http: httpAt(at), turnMs: 60_000, model: null, completionsOnly });
 }
 
-async function running(): Promise<number> {
+const running = () => counted("num_requests_running");
+
+async function counted(name: string): Promise<number> {
   const { body: metrics } = await httpAt(vllmUrl).text({ method: "GET", path: "/metrics", ms: 30_000, signal: never });
-  return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN);
+  return Number(new RegExp(`^vllm:${name}\\{[^}]*\\} (\\S+)$`, "m").exec(metrics)?.[1] ?? Number.NaN);
 }
 
 if (!hasNoVllm) {
@@ -108,6 +110,38 @@ describe.skipIf(hasNoVllm).each(ROUTES)(onVllm("createVllmEngine on a real serve
     expect(completion.finishReason).toBe("abort");
     expect(completion.ids.length).toBeLessThan(1_500);
     expect(completion.ids.length).toBe(completion.logprobs.length);
+  });
+});
+
+describe.skipIf(hasNoVllm)(onVllm("createVllmEngine on a real server whose weights get another name"), () => {
+  const rename = (new_version: string) =>
+    httpAt(vllmUrl).text({ path: "/update_weight_version", ms: 30_000, signal: never, body: { new_version } });
+  // All tests share the server, and none but this one knows of a name.
+  afterAll(() => rename("default"));
+
+  test("tells within the turn which tokens came before and which after", async () => {
+    const engine = engineAt(vllmUrl, "/inference/v1/generate");
+    const renderer = await engine.remoteRenderer(never);
+    const { ids } = await renderer.renderPrompt([{ role: "user", content: "Count from 1 to 100." }], []);
+    const before = await counted("generation_tokens_total");
+    const turn = engine.complete(
+      {
+        ids,
+        sampling: { ...DEFAULT_SAMPLING, temperature: 0, maxTokens: 64 },
+        stopTokenIds: [],
+        cacheSalt: "7",
+        sessionId: "job_1",
+        requestId: "req_renamed",
+      },
+      never,
+    );
+    await until(async () => (await counted("generation_tokens_total")) > before + 2);
+    await rename("8");
+    const { versions, ids: sampled } = await turn;
+    expect(versions.map(({ version }) => version)).toEqual(["7", "8"]);
+    expect(versions[0]?.start).toBe(0);
+    expect(versions[1]?.start).toBe(versions[0]?.end ?? -1);
+    expect(versions[1]?.end).toBe(sampled.length);
   });
 });
 
