@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { RolloutError } from "../../src/errors.ts";
+import { type Json, JsonNumber, parseJson } from "../../src/tokens/jinja/json.ts";
 import { createLocalRenderers, type LocalRenderer } from "../../src/tokens/local-renderers.ts";
+import { parseTurn } from "../../src/tokens/tool-formats/parse.ts";
 import { recogniseToolFormat } from "../../src/tokens/tool-formats/recognise.ts";
+import type { ToolSchema } from "../../src/trajectory/message.ts";
 import { CONVERSATIONS, type Conversation } from "./parity/conversations.ts";
-import { deltaSteps } from "./parity/deltas.ts";
+import { deltaSteps, shownTurn } from "./parity/deltas.ts";
 import { FAMILIES, type Family, type FamilyFolder, familyFolder } from "./parity/families.ts";
 import { type Answer, openReference } from "./parity/reference.ts";
 import { referenceMessages, referenceTools } from "./parity/wire.ts";
@@ -90,6 +93,23 @@ describe.each(FAMILIES.map((family, index) => [family.name, family, index] as co
     expect(await wrongSteps(await open(), family)).toEqual([]);
   });
 
+  test("has the calls read back that its template writes", async () => {
+    const renderer = await open();
+    const rounds = CONVERSATIONS.filter(({ name }) => name.startsWith("a call with ") && name !== "a call with floats");
+    expect(rounds.length).toBeGreaterThanOrEqual(7);
+    for (const { name, messages } of rounds) {
+      const args = messages[1]?.toolCalls?.[0]?.arguments ?? "";
+      const tools = [toolFor(args)];
+      const ids = await shownTurn(renderer, { name, messages, tools });
+      const text = await renderer.decode(ids, false);
+      const parsed = await parseTurn(family.format, { ids, text, renderer, nextCallNumber: 1, tools });
+      const calls =
+        parsed.kind === "calls" ? parsed.calls.map((call) => [call.name, parseJson(call.arguments)]) : parsed;
+      const expected = family.writesCalls === false ? { kind: "answer" } : [["probe", sameInPython(parseJson(args))]];
+      expect([name, calls]).toMatchObject([name, expected]);
+    }
+  });
+
   test("is recognised by its template: the form of calls and the ends of turns", async () => {
     const renderer = await open();
     const ends = await Promise.all(renderer.endIds.map((id) => renderer.decode(Int32Array.of(id), true)));
@@ -99,6 +119,26 @@ describe.each(FAMILIES.map((family, index) => [family.name, family, index] as co
     });
   });
 });
+
+/** A tool whose schema names the types of these arguments: XML has no other way to tell them. */
+function toolFor(args: string): ToolSchema {
+  const typeOf = (value: Json) => {
+    if (value instanceof JsonNumber) return "integer";
+    if (value instanceof Map) return "object";
+    return Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
+  };
+  const value = parseJson(args);
+  const members = value instanceof Map ? Array.from(value, ([key, member]) => [key, { type: typeOf(member) }]) : [];
+  const parameters = { type: "object", properties: Object.fromEntries(members) };
+  return { name: "probe", description: "Looks.", parameters };
+}
+
+/** Templates print numbers anew: 2.50 comes out as 2.5 and -0 as 0. */
+function sameInPython(value: Json): Json {
+  if (value instanceof JsonNumber) return new JsonNumber({ "2.50": "2.5", "-0": "0" }[value.text] ?? value.text);
+  if (value instanceof Map) return new Map(Array.from(value, ([key, member]) => [key, sameInPython(member)]));
+  return Array.isArray(value) ? value.map(sameInPython) : value;
+}
 
 /** Steps that are not as the family's row says. */
 async function wrongSteps(renderer: LocalRenderer, family: Family): Promise<string[]> {

@@ -1,6 +1,17 @@
 import type { LocalRenderer } from "../../../src/tokens/local-renderers.ts";
 import type { Conversation } from "./conversations.ts";
 
+/** The ids of the first assistant's turn as the template shows it, its closing token with them. */
+export async function shownTurn(renderer: LocalRenderer, conversation: Conversation): Promise<Int32Array> {
+  const { messages, tools } = conversation;
+  const index = messages.findIndex(({ role }) => role === "assistant");
+  const prompt = await renderer.renderPrompt(messages.slice(0, index), tools);
+  const whole = await renderer.renderPrompt(messages, tools);
+  const delta = await renderer.renderDelta(messages.slice(index + 1), tools, true);
+  const differing = prompt.ids.findIndex((id, at) => whole.ids[at] !== id);
+  return whole.ids.slice(differing < 0 ? prompt.ids.length : differing, whole.ids.length - delta.ids.length);
+}
+
 /** One step of a conversation built by a delta, against rendering all of it anew. */
 export interface Step {
   /** How many ids at the end of the prompt the whole rendering has otherwise; 0 where it begins with the prompt. */

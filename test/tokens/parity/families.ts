@@ -24,6 +24,8 @@ export interface Family {
   opening?: number;
   /** Steps whose earlier turns the template shows otherwise later on, by conversation, with the reason. */
   rewrites?: Readonly<Record<string, string>>;
+  /** The template leaves out the calls of a message, as Python's rendering of it does: none can be read back. */
+  writesCalls?: false;
   format: ToolFormat;
   endTokens: readonly string[];
 }
@@ -111,6 +113,7 @@ export const FAMILIES: readonly Family[] = [
     tokenizer: "gemma3",
     template: null,
     toolsAsUser: true,
+    writesCalls: false,
     format: "hermes",
     endTokens: ["<end_of_turn>"],
   },
@@ -119,6 +122,7 @@ export const FAMILIES: readonly Family[] = [
     tokenizer: "deepseek_v3",
     template: null,
     argumentsAs: "text",
+    writesCalls: false,
     rewrites: { "several rounds": ONE_ROUND, "reasoning of several rounds": ONE_ROUND },
     format: "deepseek",
     endTokens: DEEPSEEK,
@@ -138,6 +142,7 @@ export const FAMILIES: readonly Family[] = [
     tokenizer: "deepseek_v3",
     template: "deepseek_r1_distill.jinja",
     argumentsAs: "text",
+    writesCalls: false,
     opening: 3,
     rewrites: { "several rounds": ONE_ROUND, "reasoning of several rounds": ONE_ROUND },
     format: "deepseek",
@@ -151,7 +156,7 @@ export const FAMILIES: readonly Family[] = [
     format: "harmony",
     endTokens: ["<|return|>", "<|call|>"],
   },
-  { name: "SmolLM2", tokenizer: null, template: null, format: "hermes", endTokens: CHATML },
+  { name: "SmolLM2", tokenizer: null, template: null, writesCalls: false, format: "hermes", endTokens: CHATML },
 ];
 
 export interface FamilyFolder extends AsyncDisposable {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { cacheDir } from "../../../scripts/setup/cache.ts";
+import { cacheDir, SYSTEM_CACHE } from "../../../scripts/setup/cache.ts";
 import { runCommand } from "../../../scripts/setup/command.ts";
 
 /** transformers and its engine render; trl brings the chat templates of the families that no package has beside its tokenizer. */
@@ -33,7 +33,9 @@ export interface Reference {
 export async function openReference(): Promise<Reference> {
   const python = (await runCommand(["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])).trim();
   const name = [...PINNED, TEMPLATES].map((pin) => pin.replace("==", "-")).join("+");
-  const folder = join(cacheDir(), `tokens-reference-python${python}-${name}`);
+  const places = [cacheDir(), SYSTEM_CACHE].map((cache) => join(cache, `tokens-reference-python${python}-${name}`));
+  const [own = ""] = places;
+  const folder = places.find((place) => existsSync(place)) ?? own;
   if (!existsSync(folder)) await install(folder);
   return {
     template: (file) => Bun.file(join(folder, "trl/chat_templates", file)).text(),
@@ -65,7 +67,7 @@ function documentOf(families: readonly ReferenceFamily[]): string {
 
 async function install(folder: string): Promise<void> {
   mkdirSync(cacheDir(), { recursive: true });
-  const made = mkdtempSync(`${folder.slice(0, 200)}-`);
+  const made = mkdtempSync(`${folder}-`);
   try {
     const pip = ["python3", "-m", "pip", "install", "--quiet", "--target", join(made, "packages")];
     await runCommand([...pip, ...PINNED], { msMax: INSTALL_MS });
