@@ -46,9 +46,7 @@ export class LocalSource implements TemplateSource {
     }
     const added = this.#tokenizer.get_added_tokens_decoder();
     this.addedTokens = new Map(Array.from(added, ([id, token]) => [token.content, id]));
-    this.#habits = this.#opened(() =>
-      findHabits(files.template, (messages, habits) => this.#shown(messages, [], habits)),
-    );
+    this.#habits = this.#opened(() => findHabits((messages, habits) => this.#shown(messages, [], habits)));
     const eos = files.eosToken === null ? undefined : this.#tokenizer.token_to_id(files.eosToken);
     const ends = this.#opened(() =>
       findTurnEnds({

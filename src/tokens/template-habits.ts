@@ -23,19 +23,17 @@ const ROUND: readonly Message[] = [
  * How a template wants its messages: the first way in which it shows a call and its answer, else the first that it
  * does not refuse. One that refuses all has no role for tools. Throws what is no refusal.
  */
-export function findHabits(template: string, render: Render): TemplateHabits {
-  const reasoningAs = /message(\.thinking\b|\[["']thinking["']\])/.test(template) ? "thinking" : "reasoning_content";
-  const base = { knowsTools: true, reasoningAs } as const;
+export function findHabits(render: Render): TemplateHabits {
   let accepted: TemplateHabits | null = null;
   for (const callIds of ["any", "nine"] as const) {
     for (const argumentsAs of ["object", "text"] as const) {
-      const habits: TemplateHabits = { ...base, callIds, argumentsAs };
+      const habits: TemplateHabits = { knowsTools: true, callIds, argumentsAs };
       const shown = attempt(() => render(ROUND, habits));
       if (shown?.includes(ARGUMENT)) return habits;
       if (shown !== null) accepted ??= habits;
     }
   }
-  return accepted ?? { ...base, callIds: "any", argumentsAs: "object", knowsTools: false };
+  return accepted ?? { callIds: "any", argumentsAs: "object", knowsTools: false };
 }
 
 function attempt(render: () => string): string | null {

@@ -9,8 +9,6 @@ export interface TemplateHabits {
   callIds: "any" | "nine";
   /** Whether it knows the role `tool`; where it does not, answers of tools are shown as a user's message. */
   knowsTools: boolean;
-  /** Where it looks for an assistant's reasoning. */
-  reasoningAs: "reasoning_content" | "thinking";
 }
 
 /** Messages as the template expects them. */
@@ -36,12 +34,14 @@ export function templateTools(tools: readonly ToolSchema[]): Json {
 function templateMessage(message: Message, habits: TemplateHabits): Json {
   const calls = message.toolCalls ?? [];
   return members({
+    // Both names, as transformers gives them: gpt-oss's template reads `thinking`, the others the second one.
+    ...(message.reasoning ? { thinking: message.reasoning } : {}),
     role: message.role,
     content: message.content,
     ...(calls.length === 0 ? {} : { tool_calls: calls.map((call) => templateCall(call, habits)) }),
     ...(message.toolCallId === undefined ? {} : { tool_call_id: callId(message.toolCallId, habits) }),
     ...(message.name === undefined ? {} : { name: message.name }),
-    ...(message.reasoning ? { [habits.reasoningAs]: message.reasoning } : {}),
+    ...(message.reasoning ? { reasoning_content: message.reasoning } : {}),
   });
 }
 

@@ -1,5 +1,6 @@
 import { type JsonStyle, pythonJson, pythonText } from "./python-text.ts";
 import { PythonTypeError } from "./refusal.ts";
+import { markSafe } from "./safe-text.ts";
 import { strip } from "./string-methods.ts";
 import {
   areEqual,
@@ -29,10 +30,16 @@ export function applyPythonFilter(operand: Value, call: FilterCall): Value | nul
   switch (call.name) {
     case "tojson":
       return text(toJson(operand, call));
+    case "safe":
+      return markSafe(pythonText(operand));
     case "string":
       return text(pythonText(operand));
     case "trim":
       return text(strip(pythonText(operand), "both", first !== undefined && isText(first) ? first.value : null));
+    case "upper":
+      return text(pythonText(operand).toUpperCase());
+    case "lower":
+      return text(pythonText(operand).toLowerCase());
     case "length":
     case "count":
       return integer(lengthOf(operand));
@@ -51,7 +58,8 @@ export function applyPythonFilter(operand: Value, call: FilterCall): Value | nul
       return itemsOf(operand).at(-1) ?? UNDEFINED;
     case "selectattr":
     case "rejectattr":
-      return list(itemsOf(operand).filter((item) => isChosen(item, call) === (call.name === "selectattr")));
+      // Python's filter asks for the truth of the list first: none of `none` are chosen.
+      return list(choices(operand).filter((item) => isChosen(item, call) === (call.name === "selectattr")));
     default:
       return null;
   }
@@ -89,6 +97,10 @@ function itemsOf(value: Value): Value[] {
   if (isDict(value)) return keysOf(value);
   if (value.type === "UndefinedValue") return [];
   throw new PythonTypeError(`a ${value.type} is not iterable`);
+}
+
+function choices(value: Value): Value[] {
+  return isTrue(value) ? itemsOf(value) : [];
 }
 
 function pairsOf(value: Value): Value[] {

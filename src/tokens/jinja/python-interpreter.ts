@@ -17,6 +17,7 @@ import {
 } from "./nodes.ts";
 import { pythonText } from "./python-text.ts";
 import { PythonTypeError } from "./refusal.ts";
+import { addSafe } from "./safe-text.ts";
 import { stringMethod } from "./string-methods.ts";
 import {
   areEqual,
@@ -124,6 +125,8 @@ export class PythonInterpreter extends BaseInterpreter {
       case "~":
         return text(pythonText(left) + pythonText(right));
     }
+    const safe = operator === "+" ? addSafe(left, right) : null;
+    if (safe !== null) return safe;
     if (operator === "+" && isText(left) !== isText(right)) {
       throw new PythonTypeError(`cannot add ${left.type} and ${right.type}`);
     }

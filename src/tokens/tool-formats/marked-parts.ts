@@ -8,7 +8,7 @@ export interface MarkedPart {
 
 /**
  * A turn cut at its markers. Where the tokenizer has the first of `markers` as a token only tokens count, so that one
- * spelled in ordinary text is text; elsewhere they are looked for in the text.
+ * spelled in ordinary text is text; markers that it lacks are looked for in the text.
  */
 export async function splitAtMarkers(turn: SampledTurn, markers: readonly string[]): Promise<MarkedPart[]> {
   const byId = new Map<number, string>();
@@ -24,15 +24,18 @@ export async function splitAtMarkers(turn: SampledTurn, markers: readonly string
     if (marker === undefined) parts.at(-1)?.ids.push(id);
     else parts.push({ marker, ids: [] });
   }
-  return Promise.all(
-    parts.map(async ({ marker, ids }) => ({
-      marker,
-      text: ids.length === 0 ? "" : await turn.renderer.decode(Int32Array.from(ids), false),
-    })),
+  const texts = await Promise.all(
+    parts.map(({ ids }) => (ids.length === 0 ? "" : turn.renderer.decode(Int32Array.from(ids), false))),
   );
+  const spelled = markers.filter((marker) => turn.renderer.markerId(marker) === null);
+  return parts.flatMap(({ marker }, index) => {
+    const [head, ...rest] = splitText(texts[index] ?? "", spelled);
+    return [{ marker, text: head?.text ?? "" }, ...rest];
+  });
 }
 
 function splitText(text: string, markers: readonly string[]): MarkedPart[] {
+  if (markers.length === 0) return [{ marker: null, text }];
   const pattern = new RegExp(`(${markers.map((marker) => RegExp.escape(marker)).join("|")})`);
   const [before = "", ...rest] = text.split(pattern);
   const parts: MarkedPart[] = [{ marker: null, text: before }];

@@ -54,6 +54,7 @@ describe("ChatTemplate", () => {
       "{{ none is none }} {{ 1 is number }} {{ true is integer }} {{ {} is iterable }} {{ 'a' is sequence }}",
       "True True False True True",
     ],
+    ["{{ ('a'|safe) + '<\\'\"&>' }} {{ ('<'|safe) ~ '<' }}", "a&lt;&#39;&#34;&amp;&gt; <<"],
     ["{{ 'a' ~ 1 ~ none ~ true }}", "a1NoneTrue"],
     ["{{ strftime_now('%d %b %Y, %A %B %Y-%m-%d %H:%M') }}", "03 Feb 2026, Tuesday February 2026-02-03 12:34"],
     ["{{ range(3)|list }} {{ range(4, 0, -2)|list }}", "[0, 1, 2] [4, 2]"],

@@ -13,13 +13,12 @@ export interface Family {
   name: string;
   /** The package with the tokenizer; null for the demo model's. */
   tokenizer: string | null;
-  /** A template of trl; null for the one beside the tokenizer. */
+  /** A template of trl or, after `llama.cpp/`, of llama.cpp; null for the one beside the tokenizer. */
   template: string | null;
   variables?: Readonly<Record<string, unknown>>;
   argumentsAs?: "text";
   callIds?: "nine";
   toolsAsUser?: true;
-  reasoningAs?: "thinking";
   /** Ids of the generation prompt that the template leaves out of earlier turns: it opens or closes a thought there. */
   opening?: number;
   /** Steps whose earlier turns the template shows otherwise later on, by conversation, with the reason. */
@@ -83,6 +82,14 @@ export const FAMILIES: readonly Family[] = [
     endTokens: CHATML,
   },
   {
+    name: "Qwen3-Coder",
+    tokenizer: "qwen3",
+    template: "llama.cpp/Qwen3-Coder.jinja",
+    rewrites: MERGED,
+    format: "qwen3_coder",
+    endTokens: CHATML,
+  },
+  {
     name: "Llama 3.1",
     tokenizer: "llama3_1",
     template: "llama3_1.jinja",
@@ -105,6 +112,15 @@ export const FAMILIES: readonly Family[] = [
       "several rounds": "the system message stands before the last message only",
       "a question after a round": "tools stand before the last question only",
     },
+    format: "mistral",
+    endTokens: ["</s>"],
+  },
+  {
+    name: "Mistral Small 3.2",
+    tokenizer: "mistral_nemo",
+    template: "llama.cpp/Mistral-Small-3.2-24B-Instruct-2506.jinja",
+    callIds: "nine",
+    rewrites: { "a question after a round": "tools stand before the last question only" },
     format: "mistral",
     endTokens: ["</s>"],
   },
@@ -138,6 +154,15 @@ export const FAMILIES: readonly Family[] = [
     endTokens: DEEPSEEK,
   },
   {
+    name: "DeepSeek V3.1",
+    tokenizer: "deepseek_v3",
+    template: "llama.cpp/deepseek-ai-DeepSeek-V3.1.jinja",
+    // V3's tokenizer spells </think>, whose last character then merges with the text.
+    opening: 1,
+    format: "deepseek",
+    endTokens: DEEPSEEK,
+  },
+  {
     name: "DeepSeek R1 distilled",
     tokenizer: "deepseek_v3",
     template: "deepseek_r1_distill.jinja",
@@ -152,7 +177,6 @@ export const FAMILIES: readonly Family[] = [
     name: "gpt-oss",
     tokenizer: "gptoss",
     template: "gptoss.jinja",
-    reasoningAs: "thinking",
     format: "harmony",
     endTokens: ["<|return|>", "<|call|>"],
   },

@@ -27,9 +27,7 @@ function referenceMessage(message: Message, family: Family): string {
     ...(calls.length === 0 ? [] : [`"tool_calls":[${calls.join(",")}]`]),
     ...(message.toolCallId === undefined ? [] : [`"tool_call_id":"${callId(message.toolCallId, family)}"`]),
     ...(message.name === undefined ? [] : [`"name":"${message.name}"`]),
-    ...(message.reasoning
-      ? [`"${family.reasoningAs ?? "reasoning_content"}":${JSON.stringify(message.reasoning)}`]
-      : []),
+    ...(message.reasoning ? [`"reasoning_content":${JSON.stringify(message.reasoning)}`] : []),
   ];
   return `{${members.join(",")}}`;
 }
