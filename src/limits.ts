@@ -189,6 +189,10 @@ export const TOKEN_LIMITS = {
   workerCallsMax: 10_000,
   /** Calls read out of one turn; those after it make the turn malformed. */
   callsPerTurnMax: 32,
+  /** Nesting of JSON that templates are given; Python's reader gives up at about a thousand. */
+  jsonDepthMax: 500,
+  /** Variables that a model's folder gives its chat template. */
+  templateVariablesMax: 64,
 } as const;
 
 /** Bounds of the model side: what they limit, what they cost, what happens when they are reached. Times are ms. */
