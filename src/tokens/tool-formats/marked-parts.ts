@@ -25,7 +25,7 @@ export async function splitAtMarkers(turn: SampledTurn, markers: readonly string
     else parts.push({ marker, ids: [] });
   }
   const texts = await Promise.all(
-    parts.map(({ ids }) => (ids.length === 0 ? "" : turn.renderer.decode(Int32Array.from(ids), false))),
+    parts.map(async ({ ids }) => (ids.length === 0 ? "" : turn.renderer.decode(Int32Array.from(ids), false))),
   );
   const spelled = markers.filter((marker) => turn.renderer.markerId(marker) === null);
   return parts.flatMap(({ marker }, index) => {
