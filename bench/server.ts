@@ -22,6 +22,7 @@ async function submissions(): Promise<Measurement> {
     model: "policy",
     sampling: DEFAULT_SAMPLING,
     limits: DEFAULT_LIMITS,
+    tokenExact: true,
     priority: 0,
     stream: null,
     labels: {},

@@ -191,6 +191,10 @@ export const TOKEN_LIMITS = {
   workerCallsMax: 10_000,
   /** Calls read out of one turn; those after it make the turn malformed. */
   callsPerTurnMax: 32,
+  /** Nesting of JSON that templates are given; Python's reader gives up at about a thousand. */
+  jsonDepthMax: 500,
+  /** Variables that a model's folder gives its chat template. */
+  templateVariablesMax: 64,
 } as const;
 
 /** Bounds of the model side: what they limit, what they cost, what happens when they are reached. Times are ms. */
@@ -201,6 +205,8 @@ export const LLM_LIMITS = {
   responseBytesMax: 64 * 1024 * 1024,
   /** Answers to health and other small questions. */
   controlMs: 5_000,
+  /** A request that ends a turn which nobody waits for any more: it must not hold up the cancel by more. */
+  abortMs: 1_000,
   /** All of a probe, which waits for a first answer: one of a loaded vLLM on a CPU took 27 s. */
   probeMs: 120_000,
   /** One rendering or decoding by a server. */
@@ -213,6 +219,8 @@ export const LLM_LIMITS = {
   reaskProbsMax: 512,
   /** Chunks between a stream's first and last: a large interval makes vLLM send only these two. */
   streamIntervalTokens: 4_096,
+  /** A recorded session that is answered again, all of it in memory. */
+  recordingCharsMax: 256 * 1024 * 1024,
   /** Ids that a server may answer with; no known vocabulary has a hundredth of it. */
   tokenIdMax: 16_777_215,
   /** Log-probs above 0 by rounding alone are taken as 0; more than this is a fault. */

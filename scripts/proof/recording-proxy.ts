@@ -13,6 +13,9 @@ export interface RecordingProxy extends AsyncDisposable {
   answers: ReadonlyMap<string, Recorded>;
 }
 
+/** vLLM's routes for tokens. */
+const ROUTES: readonly string[] = ["/v1/completions", "/inference/v1/generate"];
+
 /** Starts the proxy on a free port. It reads the event stream by itself, so no fault of rolloutd's reader is repeated. */
 export function startRecordingProxy(target: string): RecordingProxy {
   const answers = new Map<string, Recorded>();
@@ -33,7 +36,7 @@ export function startRecordingProxy(target: string): RecordingProxy {
         // The server closes idle connections, and a request sent on one that just closes would be lost.
         keepalive: false,
       });
-      const recorded = pathname === "/v1/completions" && body !== null ? begin(answers, body) : null;
+      const recorded = ROUTES.includes(pathname) && body !== null ? begin(answers, body) : null;
       const passed = recorded === null ? response.body : response.body?.pipeThrough(recorder(recorded));
       const type = response.headers.get("content-type");
       return new Response(passed ?? null, {
@@ -51,15 +54,25 @@ export function startRecordingProxy(target: string): RecordingProxy {
 
 /** Null for requests that no turn stands behind, such as a probe's. */
 function begin(answers: Map<string, Recorded>, body: string): Recorded | null {
-  const { request_id: id, prompt } = JSON.parse(body) as { request_id?: string; prompt: number[] };
-  if (id === undefined) return null;
+  const { request_id: id, ...ids } = JSON.parse(body) as {
+    request_id?: string;
+    prompt?: number[];
+    token_ids?: number[];
+  };
+  const prompt = ids.prompt ?? ids.token_ids;
+  if (id === undefined || prompt === undefined) return null;
   const recorded: Recorded = { prompt, ids: [], logprobs: [], finishReason: null };
   answers.set(id, recorded);
   return recorded;
 }
 
 interface Event {
-  choices: { token_ids?: number[]; logprobs?: { token_logprobs: number[] }; finish_reason?: string | null }[];
+  choices: {
+    token_ids?: number[];
+    /** Of the one route, or of the other. */
+    logprobs?: { token_logprobs?: number[]; content?: { logprob: number }[] };
+    finish_reason?: string | null;
+  }[];
 }
 
 function recorder(recorded: Recorded): TransformStream<Uint8Array, Uint8Array> {
@@ -75,6 +88,7 @@ function recorder(recorded: Recorded): TransformStream<Uint8Array, Uint8Array> {
         for (const choice of (JSON.parse(line.slice("data: ".length)) as Event).choices) {
           recorded.ids.push(...(choice.token_ids ?? []));
           recorded.logprobs.push(...(choice.logprobs?.token_logprobs ?? []));
+          recorded.logprobs.push(...(choice.logprobs?.content ?? []).map(({ logprob }) => logprob));
           recorded.finishReason = choice.finish_reason ?? recorded.finishReason;
         }
       }

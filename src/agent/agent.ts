@@ -5,6 +5,7 @@ import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { Rendered } from "../tokens/renderer.ts";
 import { formatObservation, formatProblem } from "../tokens/tool-formats/observation.ts";
 import { type ParsedTurn, parseTurn, type ToolFormat } from "../tokens/tool-formats/parse.ts";
+import { recogniseToolFormat } from "../tokens/tool-formats/recognise.ts";
 import { type Attachment, AttachmentBudget, Attachments } from "../tools/attachments.ts";
 import type { Toolbox } from "../tools/toolbox.ts";
 import { concat, Ledger, type TurnPlan } from "../trajectory/ledger.ts";
@@ -30,7 +31,8 @@ export interface AgentParts {
 
 export interface AgentTask {
   messages: readonly Message[];
-  format: ToolFormat;
+  /** `auto` is the form that the model's chat template writes calls in. */
+  format: ToolFormat | "auto";
   sampling: Sampling;
   /** The context's bound is the session's, asked for each turn: a backend that takes over may have another. */
   budget: Omit<Budget, "contextTokensMax">;
@@ -68,6 +70,7 @@ class Agent {
   readonly #signal: AbortSignal;
   readonly #ledger = new Ledger();
   readonly #budgetOfFiles = new AttachmentBudget();
+  #format: ToolFormat = "none";
   #messages: Message[] = [];
   #sampledTokens = 0;
   #calls = 0;
@@ -84,7 +87,8 @@ class Agent {
   async run(): Promise<AgentEnd> {
     const { session, toolbox } = this.#parts;
     const { messages: given, format } = this.#task;
-    let messages = await promptMessages(given, format, toolbox.schemas, session.renderer);
+    this.#format = format === "auto" ? await recogniseToolFormat(session.renderer) : format;
+    let messages = await promptMessages(given, this.#format, toolbox.schemas, session.renderer);
     this.#messages = [...messages];
     let prompt = await session.renderer.renderPrompt(this.#messages, toolbox.schemas);
     for (;;) {
@@ -110,9 +114,11 @@ class Agent {
   }
 
   async #parse(completion: SessionCompletion): Promise<ParsedTurn> {
-    const { renderer } = this.#parts.session;
+    const { session, toolbox } = this.#parts;
+    const { renderer } = session;
     const text = await renderer.decode(completion.ids, false);
-    return parseTurn(this.#task.format, { ids: completion.ids, text, renderer, nextCallNumber: this.#calls + 1 });
+    const nextCallNumber = this.#calls + 1;
+    return parseTurn(this.#format, { ids: completion.ids, text, renderer, nextCallNumber, tools: toolbox.schemas });
   }
 
   /** Adds the assistant's message and closes the turn in the ledger. */
@@ -188,7 +194,7 @@ class Agent {
     }
     this.#calls += parsed.calls.length;
     await journal.saveToolResults(record.index, results, files);
-    if (final === null) return formatObservation(this.#task.format, results);
+    if (final === null) return formatObservation(this.#format, results);
     this.#answer = final;
     return "answered";
   }

@@ -4,8 +4,8 @@ import type { ToolFormat } from "../tokens/tool-formats/parse.ts";
 import type { Message, ToolSchema } from "../trajectory/message.ts";
 
 /**
- * The task's messages, with what the model must be told to call tools when nothing else tells it: for `hermes` when its
- * chat template leaves tools out, for `fenced` when the task has no system message of its own.
+ * The task's messages, with what the model must be told to call tools when nothing else tells it: when its chat
+ * template leaves tools out, for `fenced` when the task has no system message of its own.
  */
 export async function promptMessages(
   messages: readonly Message[],
@@ -15,9 +15,14 @@ export async function promptMessages(
 ): Promise<readonly Message[]> {
   const [first, ...rest] = messages;
   const system = first?.role === "system" ? first : null;
-  const isTold = format === "hermes" ? await templateShowsTools(renderer, tools) : system !== null;
+  const isTold = isFree(format) ? system !== null : await templateShowsTools(renderer, tools);
   const instructions = isTold ? "" : toolInstructions(format, tools);
   if (instructions === "") return messages;
   if (system === null) return [{ role: "system", content: instructions }, ...messages];
   return [{ ...system, content: `${system.content}\n\n${instructions}` }, ...rest];
+}
+
+/** Formats that no chat template has words for. */
+function isFree(format: ToolFormat): boolean {
+  return format === "fenced" || format === "none";
 }

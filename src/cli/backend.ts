@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ApiClient } from "./api-client.ts";
+import { backendWords } from "./backend-words.ts";
 import { formatTable } from "./table.ts";
 import { WireBackend } from "./wire.ts";
 
@@ -10,12 +11,20 @@ export const backendCommands = {
   async add(
     client: ApiClient,
     url: string,
-    options: { model?: string; tokenizer?: string; role?: string; policyVersion?: string; apiKey?: string },
+    options: {
+      model?: string;
+      tokenizer?: string;
+      role?: string;
+      kind?: string;
+      policyVersion?: string;
+      apiKey?: string;
+    },
   ) {
     const body = {
       url,
       model: options.model ?? null,
       role: options.role ?? "policy",
+      kind: options.kind ?? "auto",
       tokenizer: options.tokenizer ?? null,
       policy_version: options.policyVersion ?? null,
       api_key: options.apiKey ?? null,
@@ -49,16 +58,5 @@ export const backendCommands = {
 } as const;
 
 function describe(backend: WireBackend): string {
-  const facts: [string, string][] = [
-    ["id", backend.id],
-    ["url", backend.url],
-    ["state", backend.detail ? `${backend.state}: ${backend.detail}` : backend.state],
-    ["model", backend.model ?? "-"],
-    ["role", backend.role],
-    ["policy version", backend.policy_version],
-  ];
-  for (const [key, value] of [...Object.entries(backend.profile ?? {}), ...Object.entries(backend.load)]) {
-    facts.push([key.replaceAll("_", " "), Array.isArray(value) ? value.join("\n") : String(value)]);
-  }
-  return formatTable(facts);
+  return formatTable(backendWords(backend));
 }

@@ -117,9 +117,10 @@ function addJobCommands(program: Command, exit: (code: number) => void): void {
 function addBackendCommands(program: Command): void {
   const backend = program.command("backend").description("the LLM servers that a running rolloutd uses");
   withServer(backend.command("add <url>"))
-    .description("register http://host:port or unix:/path, and probe it")
+    .description("register http://host:port, unix:/path or replay:/path, and probe it")
     .option("--model <name>", "model it serves; default: the one it names")
     .option("--role <role>", "policy, or judge for graders", "policy")
+    .option("--kind <kind>", "vllm, sglang, llamacpp, prorl, or chat for text alone; default: found by its routes")
     .option("--tokenizer <folder>", "the model's tokenizer.json and chat template, on the server's machine")
     .option("--policy-version <version>", "name of the weights it serves now")
     .option("--api-key <key>", "sent as bearer token")

@@ -57,6 +57,7 @@ export const JobWire = z
     sample: count.openapi({ description: "place among its siblings, from 0" }),
     model: z.string(),
     stream: z.string().nullable(),
+    token_exact: z.boolean(),
     labels: z.record(z.string(), z.string()),
     state: z.enum(STATES),
     priority: count,

@@ -30,6 +30,7 @@ export function toJobRequest(
     limits: toLimits(wire.limits, limits),
     priority: wire.priority,
     stream: wire.stream,
+    tokenExact: wire.token_exact,
     labels: wire.labels,
   };
 }

@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import { JobLimits } from "../job/limits.ts";
 import { STATES } from "../job/state.ts";
 import { LIMITS } from "../limits.ts";
+import { ENGINE_KINDS } from "../llm/engine.ts";
 import { Sampling } from "../trajectory/sampling.ts";
 
 const sampling = Sampling.shape;
@@ -59,6 +60,10 @@ export const SubmitWire = z
       .openapi({ description: "each becomes a group of its own; give this or `task`" }),
     n: z.int().min(1).max(LIMITS.groupSizeMax).default(1).openapi({ description: "jobs of each task" }),
     model: name.optional().openapi({ description: "default: the one policy model that is registered, else `policy`" }),
+    token_exact: z
+      .boolean()
+      .default(true)
+      .openapi({ description: "false takes also servers of text alone; such a job is never trainable" }),
     sampling: SamplingWire.default({}),
     limits: LimitsWire.default({}),
     priority: z.int().min(-1_000_000).max(1_000_000).default(0).openapi({ description: "higher first" }),
@@ -84,11 +89,11 @@ export const BackendSpecWire = z
     url: z
       .string()
       .max(2_048)
-      .regex(/^(https?:\/\/[^\s/?#]+(\/[^\s?#]*)?|unix:\/[^\0]*)$/, "is no such URL")
-      .describe("http://host:port, https://host or unix:/path"),
+      .regex(/^(https?:\/\/[^\s/?#]+(\/[^\s?#]*)?|(unix|replay):\/[^\0]*)$/, "is no such URL")
+      .describe("http://host:port, https://host, unix:/path, or replay:/path of recorded trajectories"),
     model: name.nullable().default(null),
     role: z.enum(["policy", "judge"]).default("policy"),
-    kind: z.enum(["auto", "vllm", "llamacpp", "scripted"]).default("auto"),
+    kind: z.enum(["auto", ...ENGINE_KINDS]).default("auto"),
     api_key: z.string().min(1).max(4_096).nullable().default(null),
     weight: z.number().gt(0).max(1_000_000).default(1),
     policy_version: name.nullable().default(null),

@@ -6,6 +6,8 @@ import type { Stage, State } from "./state.ts";
 /** What a submission asks for each of its jobs. */
 export interface JobRequest {
   model: string;
+  /** False takes also servers of text alone, whose turns cannot be trained on as they are. */
+  tokenExact: boolean;
   sampling: Sampling;
   limits: JobLimits;
   priority: number;

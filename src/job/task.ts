@@ -32,7 +32,17 @@ const Test = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("stdio"), input: z.string(), output: z.string() }),
 ]);
 
-export const TOOL_FORMATS = ["auto", "hermes", "fenced", "none"] as const;
+export const TOOL_FORMATS = [
+  "auto",
+  "hermes",
+  "qwen3_coder",
+  "llama3_json",
+  "mistral",
+  "deepseek",
+  "harmony",
+  "fenced",
+  "none",
+] as const;
 export const ToolFormat = z.enum(TOOL_FORMATS);
 export type ToolFormat = z.infer<typeof ToolFormat>;
 
@@ -53,7 +63,7 @@ export const Task = z.looseObject({
     .optional()
     .describe("bash, python, edit, think, finish; default: the handler's own"),
   tool_format: ToolFormat.default("auto").describe(
-    "how calls are written. none: the only turn is the answer; auto: hermes where there are tools, else none",
+    "how calls are written. none: the only turn is the answer; auto: as the model's chat template writes them where there are tools, else none",
   ),
   files: z
     .array(File)

@@ -20,6 +20,8 @@ export class Backend {
   turns = 0;
   reservedTokens = 0;
   chosenAt = 0;
+  /** Whether it was told, since the last probe, that raw log-probs were sampled at another temperature than 1. */
+  warnedOfRaw = false;
   /** Health questions in a row without an answer. */
   unanswered = 0;
   #state: "probing" | "healthy" | "unhealthy" = "probing";
@@ -76,6 +78,7 @@ export class Backend {
     this.#state = "healthy";
     this.detail = null;
     this.unanswered = 0;
+    this.warnedOfRaw = false;
     this.#probeFailures = 0;
     if (this.#down.signal.aborted) this.#down = new AbortController();
   }

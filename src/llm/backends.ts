@@ -1,7 +1,7 @@
 import type { BackendProfile, EngineKind, ModelSession } from "./engine.ts";
 
 export interface BackendSpec {
-  /** `http://host:port`, `https://…` or `unix:/path`; without a trailing slash. */
+  /** `http://host:port`, `https://…`, `unix:/path` or `replay:/path`; without a trailing slash. */
   url: string;
   /** The model it is to serve; null takes the one the server names. */
   model: string | null;
@@ -39,6 +39,13 @@ export interface BackendView {
   createdAtMs: number;
 }
 
+export interface SessionOptions {
+  model: string;
+  jobId: string;
+  signal: AbortSignal;
+  takesText?: boolean;
+}
+
 /** The known LLM servers and the way from a job to one of them. */
 export interface Backends extends AsyncDisposable {
   /**
@@ -57,6 +64,9 @@ export interface Backends extends AsyncDisposable {
   models(): readonly string[];
   /** Called when `models()` grows or a backend becomes healthy. Returns how to stop. */
   onChange(listener: () => void): () => void;
-  /** Waits for a healthy backend up to the configured time, then rejects backend_unreachable. */
-  openSession(options: { model: string; jobId: string; signal: AbortSignal }): Promise<ModelSession>;
+  /**
+   * Waits for a healthy backend up to the configured time, then rejects backend_unreachable. Rejects backend_invalid
+   * when the model is served by text alone, unless `takesText` says that its tokens need not be exact.
+   */
+  openSession(options: SessionOptions): Promise<ModelSession>;
 }

@@ -4,10 +4,16 @@ import type { LocalRenderers } from "../tokens/local-renderers.ts";
 import type { Renderer } from "../tokens/renderer.ts";
 import type { BackendSpec } from "./backends.ts";
 import { detectKind } from "./detect.ts";
-import type { BackendProfile, Engine } from "./engine.ts";
+import type { BackendProfile, Engine, EngineKind } from "./engine.ts";
+import { createChatEngine } from "./engines/chat.ts";
+import { createChatClient, rootOf } from "./engines/chat-client.ts";
 import { createLlamaCppEngine } from "./engines/llamacpp.ts";
+import { createProrlEngine } from "./engines/prorl.ts";
+import { createReplayEngine } from "./engines/replay.ts";
+import { createSglangEngine } from "./engines/sglang.ts";
 import { createVllmEngine } from "./engines/vllm.ts";
 import { createHttp, parseAddress } from "./http.ts";
+import { contextOfFolder } from "./model-folder.ts";
 import { compareRenderers } from "./parity.ts";
 
 export interface ConnectOptions {
@@ -28,8 +34,9 @@ export interface Connection {
 
 /** Throws RequestError field_invalid when the url is none that could be connected to. */
 export function checkUrl(spec: BackendSpec, options: ConnectOptions): void {
-  if (options.engineFor(spec) !== null || parseAddress(spec.url) !== null) return;
-  const fault = { path: "url", message: `${spec.url} is no url`, accepted: "http://host:port or unix:/path" };
+  if (options.engineFor(spec) !== null || parseAddress(spec.url) !== null || replayPath(spec.url) !== null) return;
+  const accepted = "http://host:port, unix:/path, or replay:/path of recorded trajectories";
+  const fault = { path: "url", message: `${spec.url} is no url`, accepted };
   throw new RequestError("field_invalid", `${fault.message}; accepted: ${fault.accepted}`, [fault]);
 }
 
@@ -37,24 +44,53 @@ export function checkUrl(spec: BackendSpec, options: ConnectOptions): void {
 export async function connect(spec: BackendSpec, options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
   const engine = options.engineFor(spec) ?? (await engineOf(spec, options, signal));
   const profile = await engine.probe(signal);
-  if (spec.model !== null && spec.model !== profile.model && engine.kind !== "llamacpp") {
+  if (spec.model !== null && spec.model !== profile.model && !SERVE_ANY_NAME.includes(engine.kind)) {
     throw new RolloutError("backend_invalid", `the server has ${profile.model}, not ${spec.model}`);
   }
-  // llama.cpp serves one model whatever it is called, so the name given at registration stands.
   const named = spec.model === null ? profile : { ...profile, model: spec.model };
-  const { renderer, notes } = await chooseRenderer(spec, engine, options.renderers, signal);
+  // Ids of text are the engine's own, so no tokenizer of a model can render for it.
+  const tokenizer = profile.tokenExact ? spec.tokenizer : null;
+  const { renderer, notes } = await chooseRenderer({ engine, tokenizer }, options.renderers, signal);
   return { engine, renderer, profile: { ...named, renderer: renderer.kind, notes: [...profile.notes, ...notes] } };
 }
 
+/** These have one model whatever it is called, so the name given at registration stands. */
+const SERVE_ANY_NAME: readonly EngineKind[] = ["llamacpp", "replay"];
+
 async function engineOf(spec: BackendSpec, options: ConnectOptions, signal: AbortSignal): Promise<Engine> {
+  const { clock, turnMs } = options;
+  const path = replayPath(spec.url);
+  if (path !== null) return createReplayEngine({ clock, path });
   const address = parseAddress(spec.url);
   if (address === null) throw new RolloutError("backend_unreachable", `${spec.url} is no url`);
-  const { clock, turnMs } = options;
   const http = createHttp(address, spec.apiKey, clock);
+  const { model } = spec;
   const kind = spec.kind === "auto" ? await detectKind(http, signal) : spec.kind;
-  if (kind === "llamacpp") return createLlamaCppEngine({ http, turnMs });
-  if (kind === "vllm") return createVllmEngine({ http, turnMs, model: spec.model });
-  throw new RolloutError("backend_invalid", "a scripted engine is not reached by url");
+  switch (kind) {
+    case "llamacpp":
+      return createLlamaCppEngine({ http, turnMs });
+    case "vllm":
+      return createVllmEngine({ http, turnMs, model });
+    case "sglang":
+      return createSglangEngine({ http, turnMs });
+    case "prorl": {
+      const contextTokensMax = spec.tokenizer === null ? null : await contextOfFolder(spec.tokenizer);
+      return createProrlEngine({ http, turnMs, model, contextTokensMax });
+    }
+    case "chat": {
+      const root = { ...address, base: rootOf(address.base) };
+      const client = createChatClient(address, spec.apiKey, clock);
+      return createChatEngine({ client, http: createHttp(root, spec.apiKey, clock), turnMs, model });
+    }
+    case "scripted":
+    case "replay":
+      throw new RolloutError("backend_invalid", `a ${kind} engine is not reached at ${spec.url}`);
+  }
+}
+
+/** The file of a `replay:/path`; null for other urls. */
+function replayPath(url: string): string | null {
+  return url.startsWith("replay:/") ? url.slice("replay:".length) : null;
 }
 
 interface Choice {
@@ -64,13 +100,12 @@ interface Choice {
 
 /** Local when a tokenizer folder is given and renders what the server renders; else the server's own routes. */
 async function chooseRenderer(
-  spec: BackendSpec,
-  engine: Engine,
+  { engine, tokenizer }: { engine: Engine; tokenizer: string | null },
   renderers: LocalRenderers,
   signal: AbortSignal,
 ): Promise<Choice> {
-  if (spec.tokenizer === null) return { renderer: await engine.remoteRenderer(signal), notes: [] };
-  const local = await renderers.open(spec.tokenizer);
+  if (tokenizer === null) return { renderer: await engine.remoteRenderer(signal), notes: [] };
+  const local = await renderers.open(tokenizer);
   let remote: Renderer;
   try {
     remote = await engine.remoteRenderer(signal);
@@ -83,6 +118,6 @@ async function chooseRenderer(
   if (difference === null) return { renderer: local, notes: [] };
   return {
     renderer: remote,
-    notes: [`rendered by the server, since ${spec.tokenizer} renders otherwise: ${difference}`],
+    notes: [`rendered by the server, since ${tokenizer} renders otherwise: ${difference}`],
   };
 }

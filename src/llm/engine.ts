@@ -27,7 +27,9 @@ export interface Completion {
   endpoint: string;
 }
 
-export type EngineKind = "vllm" | "llamacpp" | "scripted";
+/** Dialects of servers, and two engines that need none: a script, and a recorded session. */
+export const ENGINE_KINDS = ["vllm", "sglang", "llamacpp", "prorl", "chat", "scripted", "replay"] as const;
+export type EngineKind = (typeof ENGINE_KINDS)[number];
 
 /** What the probe found; stored with the backend and shown by `rolloutd backend show`. */
 export interface BackendProfile {
@@ -41,6 +43,20 @@ export interface BackendProfile {
   kvTokens: number | null;
   logprobsMode: "raw" | "processed";
   renderer: "local" | "remote";
+  /** The route that turns are sent to. */
+  endpoint: string;
+  /** False where ids and log-probs are made from text: such turns are for judges, and for jobs that ask for them. */
+  tokenExact: boolean;
+  /** Whether a turn's answer says which weights sampled each of its tokens. */
+  tellsVersions: boolean;
+  /** Where a turn is ended by its id, `{id}` standing for ours as it is written there; null: only by hanging up. */
+  abort: { route: string; id: string } | null;
+  /** Where the version of the weights is told, and what it was; null where the server has no such route. */
+  weights: { route: string; version: string } | null;
+  /** Whether a stream may be asked for in few pieces; false also where turns are not streamed. */
+  streamInterval: boolean;
+  /** Whether the routes that pause the server and change its weights are open; null where that is no question. */
+  devMode: boolean | null;
   /** Why the renderer is remote, or what else the operator should know. */
   notes: readonly string[];
   /** Hash of what must be equal for two backends to serve one model (engine, weights, quantisation as far as told). */
@@ -73,6 +89,8 @@ export interface ModelSession {
   readonly renderer: Renderer;
   readonly contextTokensMax: number;
   readonly logprobsMode: "raw" | "processed";
+  /** False when the turns are text, with ids and log-probs made from it. */
+  readonly tokenExact: boolean;
   /** `firstTurn` of a job waits for a backend; rejects with RolloutError when none can answer in time. */
   complete(ids: Int32Array, sampling: Sampling, signal: AbortSignal): Promise<SessionCompletion>;
   /** Backends that served this session, in order of first use. */

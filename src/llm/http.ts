@@ -110,7 +110,8 @@ function init(address: Address, apiKey: string | null, ask: Ask, signal: AbortSi
   };
 }
 
-async function readText(response: Response, what: string): Promise<string> {
+/** The whole body. Throws RolloutError backend_invalid when it is longer than any answer may be. */
+export async function readText(response: Response, what: string): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   await readChunks(response, what, (chunk) => {

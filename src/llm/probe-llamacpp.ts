@@ -27,6 +27,13 @@ export async function probeLlamaCpp(http: Http, signal: AbortSignal): Promise<Ba
     kvTokens: contextTokensMax * props.total_slots,
     logprobsMode: "raw",
     renderer: "remote",
+    endpoint: "/completion",
+    tokenExact: true,
+    tellsVersions: false,
+    abort: null,
+    weights: null,
+    streamInterval: false,
+    devMode: null,
     notes: [
       "log-probs are those before temperature and cuts: at another temperature than 1 they are not the sampler's",
     ],

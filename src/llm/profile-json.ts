@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { BackendProfile } from "./engine.ts";
+import { type BackendProfile, ENGINE_KINDS } from "./engine.ts";
 
 const Profile = z.strictObject({
-  kind: z.enum(["vllm", "llamacpp", "scripted"]),
+  kind: z.enum(ENGINE_KINDS),
   version: z.string().nullable(),
   model: z.string(),
   contextTokensMax: z.int().min(1).describe("tokens"),
@@ -10,6 +10,13 @@ const Profile = z.strictObject({
   kvTokens: z.int().min(1).nullable(),
   logprobsMode: z.enum(["raw", "processed"]),
   renderer: z.enum(["local", "remote"]),
+  endpoint: z.string(),
+  tokenExact: z.boolean(),
+  tellsVersions: z.boolean(),
+  abort: z.strictObject({ route: z.string(), id: z.string() }).nullable(),
+  weights: z.strictObject({ route: z.string(), version: z.string() }).nullable(),
+  streamInterval: z.boolean(),
+  devMode: z.boolean().nullable(),
   notes: z.array(z.string()),
   weightsIdentity: z.string(),
 }) satisfies z.ZodType<BackendProfile>;

@@ -6,12 +6,13 @@ import type { Log } from "../log.ts";
 import { Supervisor } from "../supervisor.ts";
 import { createLocalRenderers, type LocalRenderers } from "../tokens/local-renderers.ts";
 import { Backend } from "./backend.ts";
-import type { BackendSpec, Backends, BackendView } from "./backends.ts";
+import type { BackendSpec, Backends, BackendView, SessionOptions } from "./backends.ts";
 import { choose } from "./balancer.ts";
 import { Changes } from "./changes.ts";
 import { type Connection, type ConnectOptions, checkUrl, connect } from "./connect.ts";
 import type { Engine, ModelSession } from "./engine.ts";
 import { watchHealth } from "./health.ts";
+import { mixedText, mixedWith } from "./mixed.ts";
 import { Session, type SessionHost } from "./session.ts";
 import { type BackendPersistence, fromStored, noPersistence, toStored } from "./stored.ts";
 
@@ -84,7 +85,7 @@ class Registry implements Backends, SessionHost {
     try {
       if (options.probe) {
         const other = await this.#probe(backend);
-        if (other !== null) throw new RequestError("backend_mixed", mixed(spec.url, other));
+        if (other !== null) throw new RequestError("backend_mixed", mixedText(spec.url, other));
       }
       await this.#persistence.save(toStored(backend));
     } catch (error) {
@@ -144,11 +145,15 @@ class Registry implements Backends, SessionHost {
     return this.#changes.listen(listener);
   }
 
-  async openSession(options: { model: string; jobId: string; signal: AbortSignal }): Promise<ModelSession> {
+  async openSession(options: SessionOptions): Promise<ModelSession> {
     const { model, jobId, signal } = options;
     const choice = { model, tokens: LLM_LIMITS.jobTokensGuess, excluded: new Set<string>(), signal };
     const first = await this.pick(choice);
     if (first === null) throw new RolloutError("backend_unreachable", this.#whyNone(model));
+    const isText = first.profile?.tokenExact === false;
+    if (isText && !options.takesText) {
+      throw new RolloutError("backend_invalid", `${first.spec.url} gives text alone: its tokens cannot be trained on`);
+    }
     return new Session(this, { model, jobId, first });
   }
 
@@ -183,6 +188,16 @@ class Registry implements Backends, SessionHost {
     } finally {
       await wait.release();
     }
+  }
+
+  foundRaw(backend: Backend, temperature: number): void {
+    if (backend.warnedOfRaw) return;
+    backend.warnedOfRaw = true;
+    this.#options.log.warn("llm:raw_logprobs", {
+      backend_id: backend.id,
+      temperature,
+      detail: `log-probs are those before temperature, so at ${temperature} they are not the sampler's`,
+    });
   }
 
   failed(backend: Backend, error: RolloutError): void {
@@ -231,9 +246,9 @@ class Registry implements Backends, SessionHost {
     const before = backend.state;
     try {
       const connection = await connect(backend.spec, this.#connect, limit.signal);
-      const other = this.#mixedWith(backend, connection.profile);
+      const other = mixedWith(backend, connection.profile, [...this.#backends.values()]);
       if (other === null) this.#joined(backend, connection);
-      else backend.lose(new RolloutError("backend_invalid", mixed(backend.spec.url, other)));
+      else backend.lose(new RolloutError("backend_invalid", mixedText(backend.spec.url, other)));
       return other;
     } catch (error) {
       backend.lose(asRolloutError(error, "backend_invalid"));
@@ -252,19 +267,6 @@ class Registry implements Backends, SessionHost {
     this.#options.log.info("llm:backend_healthy", { backend_id: backend.id, model: connection.profile.model });
   }
 
-  /**
-   * A new backend must match all that are known; one that was known before only those that are healthy, or two
-   * servers that were both restarted on other weights would keep each other out.
-   */
-  #mixedWith(backend: Backend, profile: { model: string; weightsIdentity: string }): Backend | null {
-    const isNew = backend.profile === null;
-    const others = [...this.#backends.values()].filter((other) => other !== backend && (isNew || other.healthy));
-    const same = others.filter((other) => other.model === profile.model && other.spec.role === backend.spec.role);
-    const differs = (other: Backend) =>
-      (other.profile?.weightsIdentity ?? profile.weightsIdentity) !== profile.weightsIdentity;
-    return same.find(differs) ?? null;
-  }
-
   #policies(): Backend[] {
     return [...this.#backends.values()].filter((backend) => backend.spec.role === "policy");
   }
@@ -280,8 +282,4 @@ class Registry implements Backends, SessionHost {
     if (serving.length === 0) return `no backend serves ${model}`;
     return `no healthy backend for ${model}: ${serving.map(({ id, state, detail }) => `${id} ${state} (${detail})`).join("; ")}`;
   }
-}
-
-function mixed(url: string, other: Backend): string {
-  return `${url} serves ${other.model} with another engine or other weights than ${other.spec.url}`;
 }

@@ -27,6 +27,8 @@ export interface SessionHost {
     excluded: ReadonlySet<string>;
     signal: AbortSignal;
   }): Promise<Backend | null>;
+  /** A turn's log-probs are raw and its temperature is not 1: they are not those it was sampled by. */
+  foundRaw(backend: Backend, temperature: number): void;
   /** A turn failed by the backend's fault. */
   failed(backend: Backend, error: RolloutError): void;
 }
@@ -61,6 +63,10 @@ export class Session implements ModelSession {
 
   get logprobsMode(): "raw" | "processed" {
     return connectionOf(this.#pinned).profile.logprobsMode;
+  }
+
+  get tokenExact(): boolean {
+    return connectionOf(this.#pinned).profile.tokenExact;
   }
 
   get backendIds(): readonly string[] {
@@ -136,6 +142,10 @@ export class Session implements ModelSession {
     turn: { ids: Int32Array; sampling: Sampling; signal: AbortSignal },
   ): Promise<Omit<SessionCompletion, "queueMs">> {
     if (!this.#used.includes(backend.id)) this.#used.push(backend.id);
+    const { logprobsMode, tokenExact } = connection.profile;
+    if (logprobsMode === "raw" && turn.sampling.temperature !== 1) {
+      this.#host.foundRaw(backend, turn.sampling.temperature);
+    }
     const version = backend.policyVersion;
     const signal = AbortSignal.any([turn.signal, backend.down]);
     const send = async (requestId: string) => {
@@ -152,7 +162,9 @@ export class Session implements ModelSession {
           },
           signal,
         );
-        return { ...checkCompletion(completion, turn.sampling.maxTokens), requestId };
+        // A bound in tokens says nothing about ids that are made from text.
+        const idsMax = tokenExact ? turn.sampling.maxTokens : Number.POSITIVE_INFINITY;
+        return { ...checkCompletion(completion, idsMax), requestId };
       } finally {
         backend.turns -= 1;
       }

@@ -1,5 +1,5 @@
 import { Backend } from "./backend.ts";
-import type { EngineKind } from "./engine.ts";
+import { ENGINE_KINDS } from "./engine.ts";
 import { BackendProfileJson } from "./profile-json.ts";
 
 /** A backend as a store keeps it; null texts are empty. */
@@ -53,7 +53,6 @@ export function toStored(backend: Backend): StoredBackendLike {
 
 /** A row from an earlier life. A profile that is not understood any more is dropped: the next probe makes it anew. */
 export function fromStored(row: StoredBackendLike): Backend {
-  const kinds: readonly string[] = ["vllm", "llamacpp", "scripted"] satisfies EngineKind[];
   return new Backend({
     id: row.id,
     createdAtMs: row.createdAtMs,
@@ -63,7 +62,7 @@ export function fromStored(row: StoredBackendLike): Backend {
       url: row.url,
       model: row.model === "" ? null : row.model,
       role: row.role,
-      kind: kinds.includes(row.kind) ? (row.kind as EngineKind) : "auto",
+      kind: ENGINE_KINDS.find((kind) => kind === row.kind) ?? "auto",
       apiKey: row.apiKey,
       weight: row.weight,
       policyVersion: row.policyVersion,

@@ -73,6 +73,11 @@ export class RunRecorder implements Journal {
     return { tokenizerHash, templateHash, renderer: kind, logprobsMode };
   }
 
+  /** Whether the records are what a model sampled, and not made from text. */
+  get tokenExact(): boolean {
+    return this.#session?.tokenExact ?? true;
+  }
+
   async saveTurn(record: TurnRecord): Promise<void> {
     const { job, attemptId } = this.live.claimed;
     await this.#parts.store.saveTurn({ jobId: job.id, attemptId, record });
@@ -104,6 +109,7 @@ export class RunRecorder implements Journal {
 export function describeRun(recorder: RunRecorder, reason: Reason, carry: Carry, messages: readonly Message[]): RunEnd {
   const { job, attemptId } = recorder.live.claimed;
   const branches = assemble(recorder.turns);
+  const { verdict } = verify(recorder.turns, branches);
   const versions = versionRange(recorder.turns);
   const sampledTokens = recorder.turns.reduce((sum, turn) => sum + turn.sampledIds.length, 0);
   const allTokens = branches.reduce((sum, branch) => sum + branch.tokenIds.length - branch.sharedTokens, 0);
@@ -120,7 +126,7 @@ export function describeRun(recorder: RunRecorder, reason: Reason, carry: Carry,
     sampledTokens,
     policyVersionMin: versions.min,
     policyVersionMax: versions.max,
-    ledger: verify(recorder.turns, branches).verdict,
+    ledger: recorder.tokenExact || verdict === "rejected" ? verdict : "text",
   };
   const { tools, network, model, timing, backendIds } = recorder;
   return { jobId: job.id, attemptId, carry, messages, tools, network, branches, model, outcome, timing, backendIds };

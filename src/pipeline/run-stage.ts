@@ -25,7 +25,12 @@ export async function runRun(parts: StageParts, live: LiveJob): Promise<void> {
   try {
     const readyMs = parts.clock.nowMs() - live.readyAtMs;
     await parts.store.moveJob({ jobId: claimed.id, attemptId, from: "ready", to: "running", timing: { readyMs } });
-    session = await parts.backends.openSession({ model: claimed.model, jobId: claimed.id, signal: live.signal });
+    session = await parts.backends.openSession({
+      model: claimed.model,
+      jobId: claimed.id,
+      signal: live.signal,
+      takesText: !claimed.tokenExact,
+    });
     const toolbox = createToolbox(live.setup.tools);
     recorder.begin(session, toolbox.schemas);
     const end = await work(parts, live, { session, toolbox, recorder });

@@ -98,6 +98,7 @@ function toJob(row: JobRow, attemptRows: readonly AttemptRow[], artifactRows: re
     limits: row.limits,
     priority: row.priority,
     stream: row.stream,
+    tokenExact: row.tokenExact,
     labels: row.labels,
     state: row.state,
     createdAtMs: row.createdAt,

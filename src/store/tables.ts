@@ -37,6 +37,7 @@ export const jobs = sqliteTable(
     handler: text("handler").notNull(),
     sample: integer("sample").notNull(),
     model: text("model").notNull(),
+    tokenExact: flag("token_exact").notNull().default(true),
     stream: text("stream"),
     priority: integer("priority").notNull(),
     labels: json<Record<string, string>>("labels").notNull(),

@@ -35,7 +35,8 @@ export interface EvalContext extends StageContext {
 export interface AgentSetup {
   messages: readonly Message[];
   tools: readonly string[];
-  toolFormat: Exclude<ToolFormat, "auto">;
+  /** `auto` is found from the model's chat template when RUN begins. */
+  toolFormat: ToolFormat;
   needsSandbox: boolean;
 }
 

@@ -12,7 +12,7 @@ export interface HandlerDefaults {
 
 /**
  * Messages, tools and format of a task's agent. A task's own `messages` are taken as they are; the handler's system prompt
- * goes before a bare `prompt` only. `auto` is `hermes` where there are tools and `none` where the only turn is the answer.
+ * goes before a bare `prompt` only. `auto` stays where there are tools, for the model's chat template to tell, and is `none` where the only turn is the answer.
  */
 export function setupAgent(task: Task, defaults: HandlerDefaults): AgentSetup {
   const own = (task.messages ?? []).map(toMessage);
@@ -22,7 +22,7 @@ export function setupAgent(task: Task, defaults: HandlerDefaults): AgentSetup {
       ? own
       : [{ role: "system", content: defaults.system }, ...own];
   const wanted = task.tools ?? (task.tool_format === "none" ? [] : defaults.tools);
-  const toolFormat = task.tool_format !== "auto" ? task.tool_format : wanted.length > 0 ? "hermes" : "none";
+  const toolFormat = task.tool_format !== "auto" ? task.tool_format : wanted.length > 0 ? "auto" : "none";
   const tools = toolFormat === "none" ? [] : wanted;
   const needsSandbox = tools.some((tool) => !SANDBOX_FREE.has(tool));
   return { messages, tools, toolFormat, needsSandbox };

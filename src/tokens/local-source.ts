@@ -1,10 +1,15 @@
-import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { RolloutError } from "../errors.ts";
 import type { Message, ToolSchema } from "../trajectory/message.ts";
 import { byteLevelLength } from "./byte-level.ts";
-import { type Encoded, type TemplateSource, templateMessage, templateTool } from "./template-source.ts";
+import { ChatTemplate, isRefusal } from "./jinja/chat-template.ts";
+import { toJson } from "./jinja/json.ts";
+import { withReferencePatterns } from "./pre-tokenizers.ts";
+import { findHabits } from "./template-habits.ts";
+import { type TemplateHabits, templateMessages, templateTools } from "./template-input.ts";
+import type { Encoded, TemplateSource } from "./template-source.ts";
 import type { TokenizerFiles } from "./tokenizer-files.ts";
+import { findTurnEnds } from "./turn-ends.ts";
 
 /** A template source from a model's own files. Runs where it is called: in the Worker, not on the main thread. */
 export function createLocalSource(files: TokenizerFiles): LocalSource {
@@ -17,11 +22,13 @@ export class LocalSource implements TemplateSource {
   readonly tokenizerHash: string;
   readonly templateHash: string;
   readonly endIds: readonly number[];
+  readonly closers: { text: number; calls: number };
   /** Every added token of the tokenizer, by its text. */
   readonly addedTokens: ReadonlyMap<string, number>;
   readonly #files: TokenizerFiles;
   readonly #tokenizer: Tokenizer;
-  readonly #template: Template;
+  readonly #template: ChatTemplate;
+  readonly #habits: TemplateHabits;
 
   constructor(files: TokenizerFiles) {
     this.#files = files;
@@ -29,14 +36,29 @@ export class LocalSource implements TemplateSource {
     this.templateHash = files.templateHash;
     try {
       // With the clean-up that some configs ask for, decoding drops spaces that the reference tokenizer keeps.
-      this.#tokenizer = new Tokenizer(files.tokenizer, { ...files.config, clean_up_tokenization_spaces: false });
-      this.#template = new Template(files.template);
+      this.#tokenizer = new Tokenizer(withReferencePatterns(files.tokenizer), {
+        ...files.config,
+        clean_up_tokenization_spaces: false,
+      });
+      this.#template = new ChatTemplate(files.template);
     } catch (cause) {
       throw new RolloutError("backend_invalid", `the tokenizer's files are not understood: ${text(cause)}`, { cause });
     }
     const added = this.#tokenizer.get_added_tokens_decoder();
     this.addedTokens = new Map(Array.from(added, ([id, token]) => [token.content, id]));
-    this.endIds = this.#findEndIds();
+    this.#habits = this.#opened(() => findHabits((messages, habits) => this.#shown(messages, [], habits)));
+    const eos = files.eosToken === null ? undefined : this.#tokenizer.token_to_id(files.eosToken);
+    const ends = this.#opened(() =>
+      findTurnEnds({
+        addedTokens: this.addedTokens,
+        configured: [eos, ...files.generationEndIds].filter((id) => id !== undefined),
+        template: files.template,
+        render: (messages) => this.#shownOrNull(messages),
+      }),
+    );
+    if (ends === null) throw new RolloutError("backend_invalid", "the tokenizer names no end token");
+    this.endIds = ends.endIds;
+    this.closers = ends.closers;
   }
 
   async render(messages: readonly Message[], tools: readonly ToolSchema[]): Promise<string> {
@@ -60,15 +82,46 @@ export class LocalSource implements TemplateSource {
 
   #render(messages: readonly Message[], tools: readonly ToolSchema[]): string {
     try {
-      return this.#template.render({
-        messages: messages.map(templateMessage),
-        ...(tools.length === 0 ? {} : { tools: tools.map(templateTool) }),
-        add_generation_prompt: true,
-        bos_token: this.#files.bosToken ?? "",
-        eos_token: this.#files.eosToken ?? "",
-      });
+      return this.#shown(messages, tools, this.#habits);
     } catch (cause) {
-      throw new RolloutError("task_invalid", `the chat template refuses these messages: ${text(cause)}`, { cause });
+      if (isRefusal(cause)) {
+        throw new RolloutError("task_invalid", `the chat template refuses these messages: ${text(cause)}`, { cause });
+      }
+      const advice = "leave rendering to the server: register the backend without a tokenizer";
+      throw new RolloutError(
+        "backend_invalid",
+        `the chat template is not understood here (${text(cause)}); ${advice}`,
+        {
+          cause,
+        },
+      );
+    }
+  }
+
+  #shown(messages: readonly Message[], tools: readonly ToolSchema[], habits: TemplateHabits): string {
+    const variables = new Map(Object.entries(this.#files.variables).map(([name, value]) => [name, toJson(value)]));
+    variables.set("messages", templateMessages(messages, habits));
+    variables.set("tools", templateTools(tools));
+    variables.set("documents", null);
+    variables.set("add_generation_prompt", true);
+    return this.#template.render(variables);
+  }
+
+  #shownOrNull(messages: readonly Message[]): string | null {
+    try {
+      return this.#shown(messages, [], this.#habits);
+    } catch (error) {
+      if (isRefusal(error)) return null;
+      throw error;
+    }
+  }
+
+  /** What the template cannot do at all is said when the folder is opened. */
+  #opened<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (cause) {
+      throw new RolloutError("backend_invalid", `the chat template is not understood here: ${text(cause)}`, { cause });
     }
   }
 
@@ -80,31 +133,6 @@ export class LocalSource implements TemplateSource {
       lengths.push(length);
     }
     return lengths;
-  }
-
-  #findEndIds(): number[] {
-    const eos = this.#files.eosToken === null ? undefined : this.#tokenizer.token_to_id(this.#files.eosToken);
-    const found = [this.#turnEndId(), eos, ...this.#files.generationEndIds].filter((id) => id !== undefined);
-    if (found.length === 0) throw new RolloutError("backend_invalid", "the tokenizer names no end token");
-    return [...new Set(found)];
-  }
-
-  /** The first added token that the template puts behind an assistant's text: of base models it is not `eos_token`. */
-  #turnEndId(): number | undefined {
-    const probe = "\uE0F0turn\uE0F1";
-    const messages: Message[] = [
-      { role: "user", content: "a" },
-      { role: "assistant", content: probe },
-      { role: "user", content: "b" },
-    ];
-    const shown = this.#render(messages, []);
-    const after = shown.slice(shown.indexOf(probe) + probe.length);
-    let best: { at: number; id: number } | undefined;
-    for (const [token, id] of this.addedTokens) {
-      const at = token.trim() === "" ? -1 : after.indexOf(token);
-      if (at >= 0 && (best === undefined || at < best.at)) best = { at, id };
-    }
-    return best?.id;
   }
 }
 

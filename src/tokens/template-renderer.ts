@@ -9,6 +9,7 @@ import type { Encoded, TemplateSource } from "./template-source.ts";
 /** The synthetic assistant turn that a delta follows: it is always cut away, only what comes after it is kept. */
 const BASE_USER = "Begin.";
 const BASE_ASSISTANT = sentinelOf(1_000_000);
+const BASE_ARGUMENT = sentinelOf(1_000_001);
 
 interface Conversation {
   text: string;
@@ -41,9 +42,9 @@ export class TemplateRenderer implements Renderer {
   }
 
   async renderDelta(added: readonly Message[], tools: readonly ToolSchema[], endedByModel: boolean): Promise<Rendered> {
-    const base = syntheticBase(added);
-    const { text, encoded, owners } = await this.#render([...base, ...added], tools);
-    const cut = await this.#endOfAssistant(text, encoded.ids);
+    const { base, conversation } = await this.#follow(added, tools);
+    const { text, encoded, owners } = conversation;
+    const cut = await this.#endOfAssistant(text, encoded.ids, this.#closer(base));
     const from = endedByModel ? cut + 1 : cut;
     return rendered(encoded.ids.slice(from), owners.slice(from), base.length);
   }
@@ -68,24 +69,40 @@ export class TemplateRenderer implements Renderer {
     return { text, encoded, owners: attribute(text, encoded, locateContents(text, scaffold, wellFormed)) };
   }
 
+  /** `added` behind a synthetic turn: with a call for each answer, or with one where the template takes no more. */
+  async #follow(added: readonly Message[], tools: readonly ToolSchema[]) {
+    const base = syntheticBase(added);
+    try {
+      return { base, conversation: await this.#render([...base, ...added], tools) };
+    } catch (error) {
+      const fewer = withOneCall(base);
+      if (fewer === null || !(error instanceof RolloutError) || error.reason !== "task_invalid") throw error;
+      return { base: fewer, conversation: await this.#render([...fewer, ...added], tools) };
+    }
+  }
+
+  #closer(base: readonly Message[]): number | undefined {
+    const closers = this.#source.closers;
+    return (base.at(-1)?.toolCalls === undefined ? closers?.text : closers?.calls) ?? this.endIds[0];
+  }
+
   /**
-   * Position of the end token that closes the synthetic assistant turn: the first one after its sentinel. End tokens
+   * Position of the token that closes the synthetic assistant turn: the first `closer` after its last sentinel. Those
    * before it are counted in the ids of the text up to the sentinel, so what `added` contains cannot move the cut.
    */
-  async #endOfAssistant(text: string, ids: readonly number[]): Promise<number> {
-    const end = this.endIds[0];
-    const sentinelAt = text.indexOf(BASE_ASSISTANT);
-    if (end === undefined || sentinelAt < 0) {
+  async #endOfAssistant(text: string, ids: readonly number[], closer: number | undefined): Promise<number> {
+    const sentinelAt = Math.max(text.lastIndexOf(BASE_ASSISTANT), text.lastIndexOf(BASE_ARGUMENT));
+    if (closer === undefined || sentinelAt < 0) {
       throw new RolloutError("backend_invalid", "the chat template does not show the text of an assistant's turn");
     }
     const before = await this.#source.encode(text.slice(0, sentinelAt));
-    let toSkip = before.ids.filter((id) => id === end).length;
+    let toSkip = before.ids.filter((id) => id === closer).length;
     for (const [index, id] of ids.entries()) {
-      if (id !== end) continue;
+      if (id !== closer) continue;
       if (toSkip === 0) return index;
       toSkip -= 1;
     }
-    throw new RolloutError("backend_invalid", `the chat template closes no assistant's turn with token ${end}`);
+    throw new RolloutError("backend_invalid", `the chat template closes no assistant's turn with token ${closer}`);
   }
 }
 
@@ -95,12 +112,20 @@ function syntheticBase(added: readonly Message[]): Message[] {
     .map((message, index) => ({
       id: message.toolCallId ?? `call_${index + 1}`,
       name: message.name ?? "tool",
-      arguments: "{}",
+      // The last call's sentinel tells where the turn ends in templates that show no text beside calls.
+      arguments: JSON.stringify({ a: BASE_ARGUMENT }),
     }));
   return [
     { role: "user", content: BASE_USER },
     { role: "assistant", content: BASE_ASSISTANT, ...(calls.length === 0 ? {} : { toolCalls: calls }) },
   ];
+}
+
+function withOneCall(base: readonly Message[]): Message[] | null {
+  const turn = base.at(-1);
+  const calls = turn?.toolCalls ?? [];
+  if (turn === undefined || calls.length < 2) return null;
+  return [...base.slice(0, -1), { ...turn, toolCalls: calls.slice(0, 1) }];
 }
 
 /** `base` synthetic messages came before those that the caller gave: their text counts as scaffold. */

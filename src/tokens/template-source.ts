@@ -16,6 +16,8 @@ export interface TemplateSource {
   readonly templateHash: string;
   /** End-of-turn token first. */
   readonly endIds: readonly number[];
+  /** What closes an earlier turn of text, and one that ends in calls; the first end id where this is absent. */
+  readonly closers?: { text: number; calls: number };
   /** The conversation as text with the generation prompt; the last message is never an assistant's. */
   render(messages: readonly Message[], tools: readonly ToolSchema[]): Promise<string>;
   /** Special tokens in the text become their ids; none are added. */
@@ -25,23 +27,37 @@ export interface TemplateSource {
 }
 
 /** Markers that parsers look for; a remote tokenizer is asked about these when it is opened. */
-export const KNOWN_MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>"] as const;
-
-/** A message as chat templates expect it: arguments as an object, where they are one. */
-export function templateMessage(message: Message): Record<string, unknown> {
-  return shape(message, argumentsValue);
-}
+export const KNOWN_MARKERS = [
+  "<tool_call>",
+  "</tool_call>",
+  "<think>",
+  "</think>",
+  "[TOOL_CALLS]",
+  "[CALL_ID]",
+  "[ARGS]",
+  "[THINK]",
+  "[/THINK]",
+  "<|python_tag|>",
+  "<｜tool▁calls▁begin｜>",
+  "<｜tool▁calls▁end｜>",
+  "<｜tool▁call▁begin｜>",
+  "<｜tool▁call▁end｜>",
+  "<｜tool▁sep｜>",
+  "<|channel|>",
+  "<|message|>",
+  "<|constrain|>",
+  "<|call|>",
+  "<|return|>",
+  "<|start|>",
+  "<|end|>",
+] as const;
 
 /** A message as the OpenAI API has it on the wire: arguments as text; the server makes the template's form of it. */
 export function wireMessage(message: Message): Record<string, unknown> {
-  return shape(message, (text) => text);
-}
-
-function shape(message: Message, argumentsOf: (text: string) => unknown): Record<string, unknown> {
   const calls = (message.toolCalls ?? []).map((call) => ({
     id: call.id,
     type: "function",
-    function: { name: call.name, arguments: argumentsOf(call.arguments) },
+    function: { name: call.name, arguments: call.arguments },
   }));
   return {
     role: message.role,
@@ -53,19 +69,10 @@ function shape(message: Message, argumentsOf: (text: string) => unknown): Record
   };
 }
 
-/** A tool as chat templates expect it. */
+/** A tool as servers and instructions are given it. */
 export function templateTool(tool: ToolSchema): Record<string, unknown> {
   return {
     type: "function",
     function: { name: tool.name, description: tool.description, parameters: tool.parameters },
   };
-}
-
-function argumentsValue(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : text;
-  } catch {
-    return text;
-  }
 }

@@ -11,6 +11,12 @@ const TokenText = z.union([z.string(), z.looseObject({ content: z.string() }).tr
 const TokenizerConfig = z.looseObject({
   bos_token: TokenText.nullish(),
   eos_token: TokenText.nullish(),
+  pad_token: TokenText.nullish(),
+  unk_token: TokenText.nullish(),
+  chat_template_kwargs: z
+    .record(z.string(), z.json())
+    .refine((given) => Object.keys(given).length <= TOKEN_LIMITS.templateVariablesMax)
+    .nullish(),
   chat_template: z.union([z.string(), z.array(z.looseObject({ name: z.string(), template: z.string() }))]).nullish(),
 });
 
@@ -23,6 +29,8 @@ export interface TokenizerFiles {
   template: string;
   bosToken: string | null;
   eosToken: string | null;
+  /** Variables of the template: special tokens, and `chat_template_kwargs` such as `enable_thinking`. */
+  variables: Readonly<Record<string, unknown>>;
   /** Further ids that end generation, from generation_config.json. */
   generationEndIds: readonly number[];
   tokenizerHash: string;
@@ -43,6 +51,7 @@ export async function readTokenizerFiles(folder: string): Promise<TokenizerFiles
   const generation = parseJson(GenerationConfig, generationText ?? "{}", join(folder, "generation_config.json"));
   const template = (await readText(join(folder, "chat_template.jinja"))) ?? defaultTemplate(config.chat_template);
   if (template === null) throw missing(folder, "chat_template.jinja (or chat_template in tokenizer_config.json)");
+  const kwargs = config.chat_template_kwargs ?? {};
   return {
     tokenizer,
     config,
@@ -50,10 +59,24 @@ export async function readTokenizerFiles(folder: string): Promise<TokenizerFiles
     template: template.replaceAll("\r\n", "\n"),
     bosToken: config.bos_token ?? null,
     eosToken: config.eos_token ?? null,
+    variables: { ...specialTokens(config), ...kwargs },
     generationEndIds: [generation.eos_token_id ?? []].flat(),
     tokenizerHash: createHash("sha256").update(tokenizerText).digest("hex"),
-    templateHash: createHash("sha256").update(template).digest("hex"),
+    templateHash: createHash("sha256")
+      .update(template + hashedKwargs(kwargs))
+      .digest("hex"),
   };
+}
+
+function specialTokens(config: z.infer<typeof TokenizerConfig>): Record<string, string> {
+  const { bos_token, eos_token, pad_token, unk_token } = config;
+  const given = Object.entries({ bos_token, eos_token, pad_token, unk_token });
+  return Object.fromEntries(given.flatMap(([name, token]) => (typeof token === "string" ? [[name, token]] : [])));
+}
+
+/** Other variables render otherwise: they belong to what the template's hash stands for. */
+function hashedKwargs(kwargs: Readonly<Record<string, unknown>>): string {
+  return Object.keys(kwargs).length === 0 ? "" : `\0${JSON.stringify(kwargs)}`;
 }
 
 type TemplateField = z.infer<typeof TokenizerConfig>["chat_template"];

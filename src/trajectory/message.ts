@@ -1,7 +1,7 @@
 /** Chat messages as the agent, the renderer and the trajectory share them. */
 
 export interface ToolCall {
-  /** `call_1`, counted over the whole job. */
+  /** `call_1`, counted over the whole job; the model's own where its family writes one. */
   id: string;
   name: string;
   /** The JSON text exactly as it was sampled: re-printing it would change what the next rendering shows. */
@@ -25,4 +25,6 @@ export interface ToolSchema {
   description: string;
   /** JSON Schema of the arguments, an object. */
   parameters: Readonly<Record<string, unknown>>;
+  /** The schema's JSON as it was given: templates show its numbers and its order, which `parameters` cannot hold. */
+  parametersText?: string;
 }

@@ -13,6 +13,10 @@ export interface EngineUnderTest extends AsyncDisposable {
   absent: Engine;
   /** Sampling that keeps the server busy for a while. */
   long: Partial<Sampling>;
+  /** A server of text cannot stop at an id. */
+  isText?: boolean;
+  /** For servers that render nothing. */
+  renderer?: Renderer;
 }
 
 const never = new AbortController().signal;
@@ -27,7 +31,7 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
     beforeAll(async () => {
       subject = await make();
       await subject.engine.probe(never);
-      renderer = await subject.engine.remoteRenderer(never);
+      renderer = subject.renderer ?? (await subject.engine.remoteRenderer(never));
       prompt = (await renderer.renderPrompt([{ role: "user", content: "Say hello." }], [])).ids;
     });
     afterAll(async () => {
@@ -49,8 +53,14 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
       const profile = await subject.engine.probe(never);
       expect(profile.kind).toBe(subject.engine.kind);
       expect(profile.model).not.toBe("");
+      expect(profile.tokenExact).toBe(!subject.isText);
       expect(profile.contextTokensMax).toBeGreaterThan(prompt.length);
       expect((await subject.engine.probe(never)).weightsIdentity).toBe(profile.weightsIdentity);
+    });
+
+    test("sends turns to the route that its probe told", async () => {
+      const { endpoint } = await subject.engine.probe(never);
+      expect((await subject.engine.complete(request(), never)).endpoint).toBe(endpoint);
     });
 
     test("gives one finite log-prob of at most 0 for each id", async () => {
@@ -75,9 +85,14 @@ export function engineContract(name: string, make: () => Promise<EngineUnderTest
       expect(cut.ids).toEqual(whole.ids.slice(0, 3));
     });
 
-    test("ends with stop at a stop id, which is the last id", async () => {
+    test("ends with stop at a stop id, which is the last id; a server of text refuses it", async () => {
       const whole = await subject.engine.complete(request({ temperature: 0 }), never);
       const stopId = whole.ids[2] ?? -1;
+      if (subject.isText) {
+        const refused = subject.engine.complete({ ...request(), stopTokenIds: [stopId] }, never);
+        expect(await refused.catch((error: unknown) => error)).toMatchObject({ reason: "backend_invalid" });
+        return;
+      }
       const stopped = await subject.engine.complete({ ...request({ temperature: 0 }), stopTokenIds: [stopId] }, never);
       expect(stopped.finishReason).toBe("stop");
       expect(stopped.ids.at(-1)).toBe(stopId);

@@ -73,6 +73,7 @@ describe("GET /v1/jobs/{id}", () => {
         sample: 0,
         model: "policy",
         stream: null,
+        token_exact: true,
         labels: {},
         state: "finished",
         priority: 0,

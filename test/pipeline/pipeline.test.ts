@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { verify } from "../../src/trajectory/verify.ts";
+import { startFakeChat } from "../support/fake-chat.ts";
 import { leftSince, NOTHING, residue } from "../support/leaks.ts";
 import { A_SHELL_TASK, A_WORD_TASK, aPipeline, bash } from "../support/pipeline.ts";
 import { aFolder, rejectionOf } from "../support/store.ts";
@@ -46,6 +47,21 @@ describe("Pipeline", () => {
     });
     const stored = await at.store.trajectory(jobId);
     expect(verify(stored?.turns ?? [], stored?.branches ?? []).verdict).toBe("exact");
+  });
+
+  test("gives a job that takes text alone to such a server, and never trains on it", async () => {
+    await using chat = startFakeChat({ script: () => "3 + 4 = 7\nANSWER: 7", model: "policy" });
+    await using at = await aPipeline({ models: [] });
+    const plain = { model: "policy", role: "policy", apiKey: null, weight: 1, policyVersion: null } as const;
+    await at.backends.add({ ...plain, url: chat.url, kind: "chat", tokenizer: null }, { probe: true });
+    const [refused = ""] = await at.submit(A_WORD_TASK, { limits: { attemptsMax: 1 } });
+    const { outcome } = await at.finish(refused);
+    expect(outcome).toMatchObject({ status: "failed", endReason: "backend_invalid", reward: null });
+    expect(outcome?.error?.detail).toContain("text alone");
+    const [taken = ""] = await at.submit(A_WORD_TASK, { tokenExact: false });
+    const job = await at.finish(taken);
+    expect(job.tokenExact).toBe(false);
+    expect(job.outcome).toMatchObject({ status: "completed", reward: 1, ledger: "text", trainable: false });
   });
 
   test("keeps every attempt to use the network in the trajectory, and gives graders none", async () => {

@@ -12,7 +12,7 @@ function faultsOf(
   limitsMax: LimitsMax = {},
   onFault: "give" | "throw" = "give",
 ): readonly InputFault[] {
-  const own = { priority: 0, stream: null, labels: {} };
+  const own = { tokenExact: true, priority: 0, stream: null, labels: {} };
   const request = { model: "m", sampling: DEFAULT_SAMPLING, limits: DEFAULT_LIMITS, ...own };
   const checks = { registry: createRegistry(systemClock), images: ["host"], limitsMax };
   try {

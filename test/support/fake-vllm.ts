@@ -18,10 +18,21 @@ export interface FakeVllmOptions extends FakeOptions {
   port?: number;
   /** Served on this Unix socket instead of a port. */
   unix?: string;
+  /** As with `--enable-scale-out`: `/inference/v1/generate`, which tells these versions of an answer's ids. */
+  generate?: { versions: (ids: number) => { version: string; start: number; end: number }[] | null };
+  /** As with VLLM_SERVER_DEV_MODE: the routes that pause the server and change its weights. */
+  devMode?: boolean;
+}
+
+/** What a fake vLLM has seen besides. */
+export interface FakeVllm extends FakeServer {
+  /** Ids that were to be aborted, without those of probes. */
+  aborted: string[];
 }
 
 /** A server with vLLM's routes and answers (shapes of 0.32), over a tokenizer of bytes. */
-export function startFakeVllm(options: FakeVllmOptions = {}): FakeServer {
+export function startFakeVllm(options: FakeVllmOptions = {}): FakeVllm {
+  const aborted: string[] = [];
   const bodies: Record<string, unknown>[] = [];
   const headers: Headers[] = [];
   let inFlight = 0;
@@ -39,8 +50,12 @@ export function startFakeVllm(options: FakeVllmOptions = {}): FakeServer {
     if (path === "/detokenize") {
       return Response.json({ prompt: decodeScripted(((await request.json()) as { tokens: number[] }).tokens, true) });
     }
-    if (path !== "/v1/completions") return Response.json({ detail: "Not Found" }, { status: 404 });
-    const body = (await request.json()) as CompletionBody;
+    const small = await smallRoute(options, request, aborted);
+    if (small !== null) return small;
+    const isGenerate = path === "/inference/v1/generate";
+    if (isGenerate && options.generate === undefined) return problem(403, SCALE_OUT_OFF, "PermissionDeniedError");
+    if (path !== "/v1/completions" && !isGenerate) return Response.json({ detail: "Not Found" }, { status: 404 });
+    const body = isGenerate ? flatten(await request.json()) : ((await request.json()) as CompletionBody);
     const fault = options.fault?.(bodies.length, { ...body }) ?? null;
     bodies.push({ ...body });
     headers.push(request.headers);
@@ -63,6 +78,7 @@ export function startFakeVllm(options: FakeVllmOptions = {}): FakeServer {
           "BadRequestError",
         );
       }
+      if (isGenerate) return generated(options, body, fault);
       return body.stream ? streamed(options, body, fault) : Response.json(whole(options, body));
     } finally {
       inFlight -= 1;
@@ -82,10 +98,35 @@ export function startFakeVllm(options: FakeVllmOptions = {}): FakeServer {
     url: options.unix === undefined ? `http://127.0.0.1:${server.port}` : `unix:${options.unix}`,
     bodies,
     headers,
+    aborted,
     inFlight: () => inFlight,
     disconnects: () => disconnects,
     [Symbol.asyncDispose]: () => server.stop(true),
   };
+}
+
+const SCALE_OUT_OFF = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.";
+
+/** Routes that exist only with a flag, and the metrics; null for all others. */
+async function smallRoute(options: FakeVllmOptions, request: Request, aborted: string[]): Promise<Response | null> {
+  const path = new URL(request.url).pathname;
+  if (path === "/metrics") {
+    return new Response('vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="512"} 1.0\n');
+  }
+  if (path === "/inference/v1/abort_requests" && options.generate !== undefined) {
+    const { request_ids } = (await request.json()) as { request_ids: string[] };
+    aborted.push(...request_ids.filter((id) => id !== "rolloutd-probe"));
+    return new Response("");
+  }
+  if (options.devMode && path === "/is_paused") return Response.json({ is_paused: false });
+  if (options.devMode && path === "/weight_info") return Response.json({ weight_version: "w8" });
+  return null;
+}
+
+/** A body of `/inference/v1/generate` as one of `/v1/completions`. */
+function flatten(body: { token_ids: number[]; sampling_params: Record<string, unknown> }): CompletionBody {
+  const { token_ids, sampling_params, ...rest } = body;
+  return { prompt: token_ids, ...sampling_params, ...rest } as unknown as CompletionBody;
 }
 
 interface CompletionBody {
@@ -186,6 +227,42 @@ function streamed(options: FakeOptions, body: CompletionBody, fault: FakeFault):
   const bytes = new TextEncoder().encode(lines.map((line) => `data: ${line}\n\n`).join(""));
   if (fault === "die") return cutConnection();
   return new Response(bytes, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
+}
+
+/** Answer of `/inference/v1/generate`: streamed in two pieces, the versions with the last. */
+function generated(options: FakeVllmOptions, body: CompletionBody, fault: FakeFault): Response {
+  if (fault === "die") return cutConnection();
+  const { ids, logprobs, finish } = sample(options, body);
+  const told = fault === "lengths" ? logprobs.slice(1) : logprobs;
+  const content = told.map((logprob, index) => ({
+    token_id: ids[index],
+    logprob: fault === "nan" ? null : logprob,
+    rank: 1,
+    top_logprobs: [],
+  }));
+  const usage = { prompt_tokens: body.prompt.length, completion_tokens: ids.length };
+  const piece = (from: number, to: number, isLast: boolean) => ({
+    request_id: `generate-tokens-${body.request_id ?? "1"}`,
+    output_mode: "tokens",
+    choices: [
+      {
+        index: 0,
+        finish_reason: isLast ? finish : null,
+        stop_reason: null,
+        token_ids: ids.slice(from, to),
+        weight_versions: isLast ? (options.generate?.versions(ids.length) ?? null) : null,
+        logprobs: { content: content.slice(from, to) },
+      },
+    ],
+  });
+  if (!body.stream) return Response.json({ ...piece(0, ids.length, true), usage });
+  const lines = [JSON.stringify(piece(0, 1, ids.length === 1))];
+  if (fault !== "abort" && ids.length > 1) lines.push(JSON.stringify(piece(1, ids.length, true)));
+  lines.push(JSON.stringify({ request_id: "generate-tokens-1", choices: [], usage }), "[DONE]");
+  if (fault === "garbage") lines.unshift("<html>");
+  return new Response(lines.map((line) => `data: ${line}\n\n`).join(""), {
+    headers: { "content-type": "text/event-stream; charset=utf-8" },
+  });
 }
 
 function problem(status: number, message: string, type: string): Response {

@@ -9,6 +9,7 @@ import type { ToolResult, TurnRecord } from "../../src/trajectory/turn.ts";
 export function aRequest(over: Partial<Omit<JobRequest, "limits">> & { limits?: Partial<JobLimits> } = {}): JobRequest {
   return {
     model: "policy",
+    tokenExact: true,
     sampling: DEFAULT_SAMPLING,
     priority: 0,
     stream: null,

@@ -104,10 +104,11 @@ export async function aPipeline(options: PipelineOptions) {
     /** Submits `n` jobs of one task and gives their ids. */
     async submit(
       task: Record<string, unknown>,
-      over: { n?: number; limits?: Partial<JobLimits>; priority?: number } = {},
+      over: { n?: number; limits?: Partial<JobLimits>; priority?: number; tokenExact?: boolean } = {},
     ) {
       const request = {
         model: "policy",
+        tokenExact: over.tokenExact ?? true,
         sampling: DEFAULT_SAMPLING,
         limits: { ...DEFAULT_LIMITS, ...over.limits },
         priority: over.priority ?? 0,

@@ -53,6 +53,13 @@ export function createScriptedEngine(options: ScriptedOptions): Engine {
         kvTokens: null,
         logprobsMode: options.logprobsMode ?? "processed",
         renderer: "local",
+        endpoint: "scripted",
+        tokenExact: true,
+        tellsVersions: false,
+        abort: null,
+        weights: null,
+        streamInterval: false,
+        devMode: null,
         notes: ["answers come from a script, not from a model"],
         weightsIdentity: createHash("sha256")
           .update(`scripted ${options.weights ?? ""}`)

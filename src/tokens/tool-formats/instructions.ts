@@ -11,13 +11,48 @@ export async function templateShowsTools(renderer: Renderer, tools: readonly Too
   return without.ids.length !== shown.ids.length || without.ids.some((id, index) => id !== shown.ids[index]);
 }
 
+/** What a call looks like, in the words that the families' own templates use. */
+const SHAPES: Readonly<Record<Exclude<ToolFormat, "fenced" | "none">, readonly string[]>> = {
+  hermes: [
+    "For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:",
+    "<tool_call>",
+    '{"name": <function-name>, "arguments": <args-json-object>}',
+    "</tool_call>",
+  ],
+  qwen3_coder: [
+    "For each function call, reply in this form:",
+    "<tool_call>",
+    "<function=example_function_name>",
+    "<parameter=example_parameter>",
+    "value",
+    "</parameter>",
+    "</function>",
+    "</tool_call>",
+  ],
+  llama3_json: [
+    "To call a function, reply with nothing but JSON in this form:",
+    '{"name": <function-name>, "parameters": <args-json-object>}',
+  ],
+  mistral: [
+    "To call functions, reply with:",
+    '[TOOL_CALLS][{"name": <function-name>, "arguments": <args-json-object>}]',
+  ],
+  deepseek: [
+    "To call functions, reply with:",
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION_NAME",
+    "```json",
+    "<args-json-object>",
+    "```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+  ],
+  harmony: [
+    "To call a function, write on the commentary channel to functions.<function-name>, with its JSON arguments.",
+  ],
+};
+
 /** What a model must be told to call tools in this format; empty with `none` or without tools. */
 export function toolInstructions(format: ToolFormat, tools: readonly ToolSchema[]): string {
   if (format === "none" || tools.length === 0) return "";
-  return format === "hermes" ? hermesInstructions(tools) : fencedInstructions(tools);
-}
-
-function hermesInstructions(tools: readonly ToolSchema[]): string {
+  if (format === "fenced") return fencedInstructions(tools);
   return [
     "You may call one or more functions to assist with the user query.",
     "",
@@ -26,10 +61,7 @@ function hermesInstructions(tools: readonly ToolSchema[]): string {
     ...tools.map((tool) => JSON.stringify(templateTool(tool))),
     "</tools>",
     "",
-    "For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:",
-    "<tool_call>",
-    '{"name": <function-name>, "arguments": <args-json-object>}',
-    "</tool_call>",
+    ...SHAPES[format],
   ].join("\n");
 }
 

@@ -9,20 +9,18 @@ export interface Observation {
 }
 
 /**
- * The messages that bring observations back: one `tool` message each with `hermes`; with `fenced` one `user`
- * message, since its models know no tool role. `none` has no calls and so no observations.
+ * The messages that bring observations back: with `fenced` one `user` message, since its models know
+ * no tool role; one `tool` message each with all others. `none` has no calls and so no observations.
  */
 export function formatObservation(format: ToolFormat, observations: readonly Observation[]): Message[] {
-  if (format === "hermes") {
-    return observations.map(({ callId, tool, output }) => ({
-      role: "tool",
-      content: output,
-      toolCallId: callId,
-      name: tool,
-    }));
-  }
   if (format === "none" || observations.length === 0) return [];
-  return [{ role: "user", content: observations.map(({ output }) => output).join("\n") }];
+  if (format === "fenced") return [{ role: "user", content: observations.map(({ output }) => output).join("\n") }];
+  return observations.map(({ callId, tool, output }) => ({
+    role: "tool",
+    content: output,
+    toolCallId: callId,
+    name: tool,
+  }));
 }
 
 /** The message that tells a model what was wrong with its turn. */

@@ -1,0 +1,1 @@
+ALTER TABLE `jobs` ADD `token_exact` integer DEFAULT true NOT NULL;
