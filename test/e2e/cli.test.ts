@@ -53,7 +53,7 @@ describe("the command line", () => {
     expect({ code: added.code, out: added.out }).toMatchObject({ code: 0, out: expect.stringContaining("healthy") });
     expect((await cli("backend", "ls")).out).toMatch(/bck_\S+\s+healthy\s+small\s+http/);
     const id = /bck_\S+/.exec(added.out)?.[0] ?? "";
-    expect((await cli("backend", "show", id)).out).toMatch(/kind\s+vllm/);
+    expect((await cli("backend", "show", id)).out).toMatch(/engine\s+vllm/);
     expect(await cli("backend", "show", "bck_none")).toMatchObject({
       code: 1,
       err: expect.stringContaining("backend_unknown"),
