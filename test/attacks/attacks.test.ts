@@ -66,6 +66,15 @@ describe("the attacks", () => {
 at = next(i for i in range(len(args)) if [each.decode() for each in args[i : i + len(option)]] == option)
 del args[at : at + len(option)]`;
 
+  test("are contained through the same wrapper when it leaves nothing out", async () => {
+    const names = ["ptrace", "io_uring_setup", "ports of this machine", "the server's secrets", "the device folder"];
+    const bwrap = await without("bwrap-whole", "");
+    for (const attacker of attackers().slice(-1)) {
+      const results = await runAttacks(program, attacker, { names, bwrap });
+      expect(names.filter((name) => results.get(name)?.ok !== true)).toEqual([]);
+    }
+  });
+
   test.each([
     ["the seccomp filter", dropping("--seccomp", "3"), ["ptrace", "unshare", "keyctl", "io_uring_setup"]],
     ["the network namespace", dropping("--unshare-net"), ["ports of this machine", "abstract sockets"]],

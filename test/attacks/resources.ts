@@ -151,9 +151,9 @@ page = ctypes.create_string_buffer(1 << 20)
 print("locked" if libc.mlock(page, 1 << 20) == 0 else "refused")`),
   }),
   output("1 GB of output", { tries: "the server's memory", command: "head -c 1G /dev/zero | tr '\\0' x" }),
-  output("a million tiny writes", {
+  output("10 million tiny writes", {
     tries: "an object of the server for each",
-    command: "dd if=/dev/zero bs=1 count=1000000 2>/dev/null",
+    command: "dd if=/dev/zero bs=1 count=10000000 2>/dev/null",
   }),
   output("a line without an end", {
     tries: "a buffer that waits for its newline",

@@ -118,24 +118,11 @@ describe("Session.run of a shell", () => {
     expect(highest - rss).toBeLessThan(100 * MB);
   });
 
-  test("takes ten million tiny writes as fast as the sandbox makes them", async () => {
+  test("counts each of 300,000 writes of one byte", async () => {
     await using box = await opened();
     const code = "import os\nfor i in range(300000): os.write(1, b'x')";
     const flood = await box.sh(`python3 -c "${code}"`, 60_000);
     expect(flood).toMatchObject({ outputBytes: 300_000, exitCode: 0 });
-  });
-
-  test("gives `true` back within 1.5 ms and 1 MB within 10 ms at the median", async () => {
-    await using box = await opened();
-    const median = async (command: string, count: number) => {
-      const times: number[] = [];
-      for (let i = 0; i < count; i += 1) times.push((await box.sh(command)).ms);
-      return times.sort((a, b) => a - b)[Math.floor(count / 2)];
-    };
-    await median("true", 20);
-    // Twice and thrice the targets: other tests share the machine.
-    expect(await median("true", 100)).toBeLessThan(3);
-    expect(await median("head -c 1000000 /dev/zero", 30)).toBeLessThan(30);
   });
 });
 
